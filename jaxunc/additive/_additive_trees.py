@@ -184,11 +184,19 @@ class AdditiveTrees(PickledModule):
             yield total.value
 
     def first_stages(self, n_stages: int) -> "AdditiveTrees":
-        """Return the model of the first ``n_stages`` stages; a ValueError unless these are 1 to as many as it has."""
+        """Return the model of the first ``n_stages`` stages; a ValueError unless these are 1 to as many as it has.
+
+        Parameters
+        ----------
+        n_stages
+            Number of stages. Of averaged trees, as in forests, the model answers the average of the first ones.
+        """
         n_all = self.n_trees // self.trees_per_stage
         if not 1 <= n_stages <= n_all:
             raise ValueError(f"n_stages={n_stages} must be between 1 and {n_all}.")
-        return self._of_trees(np.arange(n_stages * self.trees_per_stage))
+        model = self._of_trees(np.arange(n_stages * self.trees_per_stage))
+        # The values of averaged trees are divided by the number of trees.
+        return eqx.tree_at(lambda m: m.values, model, model.values * (n_all / n_stages)) if self.averaged else model
 
     def virtual_uncertainty(self, X: InstancesLike, *, n_members: int = 10) -> "AdditiveUncertainty":
         """Return how uncertain a boosted model is of each instance, by a virtual ensemble of its first stages.

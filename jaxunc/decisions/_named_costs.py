@@ -88,6 +88,7 @@ def least_cost(
     n_classes = share.shape[-1]
     cost_table = 1 - np.eye(n_classes) if costs is None else _checked(costs, n_classes)
     decide = partial(_least_cost_decision, copy_in(cost_table, share.dtype))
+    share = share if is_concrete(costs) else copy_in(share)  # decisions by traced costs are traced, too
     if reject is None:
         return by_rows(decide, share)
     check_within("reject", reject, "[0, inf)", ": what a rejection costs", shape=None)

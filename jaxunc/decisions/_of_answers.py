@@ -108,12 +108,14 @@ def conformal_sets(
     traced = not is_concrete(p)
     # All rows are ranked in one precision, the coarser one of p and the calibration.
     rows = share if traced else np.asarray(p)
-    float_types = [array.dtype for array in (rows, shares_of_rows) if array.dtype.kind == "f"]
-    dtype = share.dtype if traced else min(float_types or [np.dtype(float)], key=lambda kind: kind.itemsize)
+    is_float = lambda dtype: dtype.kind == "f" or (traced and jnp.issubdtype(dtype, jnp.floating))
+    float_types = [array.dtype for array in (rows, shares_of_rows) if is_float(array.dtype)]
+    dtype = min(float_types or [np.dtype(float)], key=lambda kind: kind.itemsize)
     ranked = numbers_to_rank(shares_of_rows.astype(dtype), position)
     threshold = least_probabilities(ranked, position, share.shape[-1], coverage, by_class=by_class)
     if traced:
-        return _members(share, jnp.asarray(threshold))
+        in_full = _members(share, jnp.asarray(threshold, share.dtype))
+        return in_full | _members(share.astype(dtype), jnp.asarray(threshold, dtype))
     is_most_probable = np.argmax(rows, axis=-1)[..., None] == np.arange(rows.shape[-1])
     rows = rows.astype(dtype)
     # The most probable class, and the one after rounding: calibration rows were ranked by theirs after rounding.

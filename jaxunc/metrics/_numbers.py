@@ -124,7 +124,9 @@ def pinball_loss(
 
 @jit
 def _pinball(apart, levels):
-    return mean(jnp.maximum(levels * apart, (levels - 1) * apart).ravel())
+    # Infinite ends are quantiles at the levels 0 and 1, where a distance counts on one side alone: 0 times inf is 0.
+    above, below = jnp.where(levels > 0, apart, 0), jnp.where(levels < 1, apart, 0)
+    return mean(jnp.maximum(levels * above, (levels - 1) * below).ravel())
 
 
 def crps(

@@ -86,7 +86,7 @@ class LeafBoxes:
         tested_columns = narrow_trees(trees)[1]
         tested_columns = np.arange(trees.n_features) if tested_columns is None else np.asarray(tested_columns)
         n_outside = np.zeros(len(query_leaves))
-        if np.all(trees.is_leaf):  # no column is tested
+        if np.all(np.asarray(trees.child) == np.arange(trees.n_nodes)):  # no column is tested
             return n_outside
         n_blocks = ceil_div(len(tested_columns) * max(len(leaves), len(query_leaves)), VALUES)
         for block in np.array_split(tested_columns, n_blocks):

@@ -50,8 +50,9 @@ class TargetBins(NamedTuple):
         return np.searchsorted(self.edges, checked_target(y, len(np.asarray(y))), side="right")
 
     def mean(self, p: NumbersLike) -> np.ndarray:
-        """Return the mean ``[instances]`` of each distribution, by the bins' probabilities p ``[instances bins]``."""
-        return self._shares(p) @ self.means
+        """Return the mean ``[instances]`` of each distribution, by the bins' probabilities, divided by their sum."""
+        shares = self._shares(p)
+        return shares @ self.means / shares.sum(axis=1)
 
     def quantile(self, p: NumbersLike, levels: NumbersLike) -> np.ndarray:
         """Return quantiles ``[instances levels]``.

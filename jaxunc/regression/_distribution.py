@@ -133,7 +133,7 @@ class NumberDistribution:
             If a coverage lies outside (0, 1), or a conformal law was fitted to fewer rows than it needs.
         """
         ends = self.quantile(interval_levels(coverage))
-        return ends if np.ndim(np.asarray(coverage)) == 0 else ends.reshape(len(ends), -1, 2)
+        return ends if np.ndim(np.asarray(coverage)) == 0 else ends.reshape(len(ends), np.size(coverage), 2)
 
     def cdf(self, y: NumbersLike) -> np.ndarray:
         """Return the probability that the target is at most y: 0 below the support and 1 from its upper end on.
@@ -260,7 +260,7 @@ class NumberDistribution:
         if self._moments is not None:
             return self._moments.mean
         assert self._shares is not None
-        return self._bins.mean(self._shares) / np.sum(self._shares, axis=1)
+        return self._bins.mean(self._shares)
 
     @cached_property
     def _by_stratum(self) -> "list[tuple[NumberLaw, np.ndarray]]":

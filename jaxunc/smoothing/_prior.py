@@ -237,7 +237,7 @@ def _aligned(counts, prior: BetaPrior | DirichletPrior):
             "such as a prior for each of [trees] and counts [trees leaves classes]."
         )
     alpha = alpha.reshape(*axes, *[1] * (len(shape) - 1 - len(axes)), shape[-1])
-    dtype = float_dtype(counts)
+    dtype = np.promote_types(float_dtype(counts), np.float32)
     return counts.astype(dtype), alpha.astype(dtype)
 
 
@@ -364,7 +364,9 @@ def _fit(counts, method: Method, clip: float):
     clip = float(clip)
     check_counts(counts)
     warn_of_fractions(counts)
-    dtype = float_dtype(counts) if isinstance(counts, jax.Array) else jnp.result_type(float)
+    dtype = jnp.result_type(float)
+    if isinstance(counts, jax.Array):
+        dtype = np.promote_types(float_dtype(counts), np.float32)  # half a float cannot hold the largest priors
     if not is_concrete(counts):
         return _fit_traced(jnp.asarray(counts, dtype), method, clip)
     # On the host in float64 whenever values are known: float32 would lose digits where α + β is large.

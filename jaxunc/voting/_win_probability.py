@@ -87,7 +87,7 @@ def win_probability(
     check_one_of("method", method, get_args(Method))
     check_counts(vote_counts, "vote_counts")
     counts = copy_in(vote_counts)
-    dtype = float_dtype(counts)
+    dtype = np.promote_types(float_dtype(counts), np.float32)  # half a float's digits do not suffice
     alpha = copy_in(checked_prior(prior, counts.shape[-1]), dtype)
     return _win_probability(counts.astype(dtype), alpha, method)
 

@@ -350,3 +350,11 @@ def test_an_offset_of_the_target_changes_no_differences(offset):
     np.testing.assert_allclose(means - offset, of_trees - offset, atol=1e-5)
     sums = np.asarray(trees.leaf_values(rows), np.float64).sum(axis=(1, 2)) + float(trees.base[0])
     np.testing.assert_allclose(sums - offset, forest.predict(rows) - offset, atol=1e-5)
+
+
+def test_the_first_of_averaged_trees_are_averaged():
+    X, y = toy_data(2)
+    y = X[:, 0] + 1000.0
+    forest = RandomForestRegressor(6, max_depth=3, random_state=0).fit(X, y)
+    first = np.mean([tree.predict(X) for tree in forest.estimators_[:2]], axis=0)
+    np.testing.assert_allclose(ju.from_any(forest).first_stages(2).predict(X), first, rtol=1e-6)

@@ -9,10 +9,12 @@ import pytest
 import scipy.sparse
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 
 import jaxunc as ju
 from jaxunc.counting import as_groups, check_unseen, copies_of, held_out_split, leave_one_out, mask_by_group, oob_mask
 from jaxunc.counting._counts_modes import even_out_trees
+from jaxunc.estimators import CombinedForestClassifier
 from jaxunc.learning import oob_dataset
 from tests._refusal import refuses
 
@@ -172,3 +174,17 @@ def test_classes_show_as_many_trees():
     assert (shown <= uneven).all()
     np.testing.assert_array_equal(shown[y == 1], uneven[y == 1])
     assert abs(shown[y == 0].mean() - shown[y == 1].mean()) < 0.02
+
+
+def test_a_class_that_is_never_first_in_its_group_is_missed_too():
+    y, groups = np.array([0, 1] * 20 + [0, 2]), np.repeat(np.arange(21), 2)
+    said = "leaves no instance of class 2 to .*: y holds it in 1 of 21 groups"
+    refuses(ValueError, said, held_out_split, y, 0.3, 0, groups)
+
+
+def test_random_trees_take_held_out_rows():
+    X, y = np.random.default_rng(0).integers(0, 4, (120, 3)).astype(float), np.arange(120) % 2
+    forest = ju.grow_random_trees(jax.random.key(0), X[:60], y[:60], n_trees=5, nominal=np.ones(3, bool))
+    model = CombinedForestClassifier(FrozenEstimator(forest), "mean", counts="held_out").fit(X[60:], y[60:])
+    counted = ju.count_leaves(forest, X[60:], y[60:])
+    np.testing.assert_array_equal(model.predict_proba(X), ju.bind(counted, ju.Mean()).probability(X))

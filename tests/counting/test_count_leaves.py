@@ -93,3 +93,14 @@ test_refusals = refusals(
     ("number", lambda counted: counted[1].with_count_set(1, counted[2]), "must be a string", TypeError),
     ("held-out", lambda counted: counted[1].of_counting("held-out"), "counts 'held-out' are asked"),
 )
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_leaves_of_narrow_types(dtype):
+    X, y = toy_data(2)
+    model = RandomForestClassifier(3, max_leaf_nodes=50, random_state=0).fit(X, y)
+    forest = ju.from_sklearn(model)
+    leaves = np.asarray(ju.leaf_index(forest, X))
+    assert 63 < leaves.max() <= np.iinfo(dtype).max
+    found, expected = (ju.count_leaves(forest, X, y, leaves=given).counts for given in (leaves.astype(dtype), leaves))
+    np.testing.assert_array_equal(found, expected)

@@ -99,3 +99,15 @@ def test_trees_alone_can_be_counted_in_and_no_instances(grown):
     assert counted.class_labels == ("a", "b", "c")
     np.testing.assert_array_equal(counted.counts, ju.count_leaves(forest, X, y).counts)
     assert ju.counting.leave_one_out(forest, ju.Mean(), X[:0], y[:0]).probability.shape == (0, 3)
+
+
+def test_heavy_rows_in_groups_do_not_speak_for_themselves():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 3)).astype(np.float32), rng.integers(0, 2, 80)
+    model, groups = RandomForestClassifier(8, min_samples_leaf=8, random_state=0).fit(X, y), np.repeat(range(40), 2)
+    left_out = []
+    for weight in (1.0, 1.2e9):
+        forest = ju.count_leaves(ju.from_sklearn(model), X, y, sample_weight=np.full(80, weight))
+        settings = {"sample_weight": np.full(80, weight), "groups": groups}
+        left_out.append(ju.counting.leave_one_out(forest, ju.Mean(), X, y, **settings).probability)
+    np.testing.assert_allclose(left_out[0], left_out[1], atol=1e-5)

@@ -99,3 +99,11 @@ test_refusals = refusals(
     ("positions", sets(labels=ROWS * 1.0), "labels has shape .* pass positions of classes"),
     ("sum", sets(p=np.array([[0.5, 0.6]])), "p has rows that do not add to 1"),
 )
+
+
+def test_traced_sets_are_ranked_in_the_coarser_precision_too(rng):
+    calibration, labels = rng.dirichlet([1, 1], 50).astype(np.float16), rng.integers(0, 2, 50)
+    p = rng.dirichlet([1, 1], 200).astype(np.float32)
+    p[:50] = calibration[:50]  # ties
+    sets = lambda p: conformal_sets(p, calibration, labels, coverage=0.78)
+    np.testing.assert_array_equal(jax.jit(sets)(p), sets(p))

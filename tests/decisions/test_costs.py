@@ -235,3 +235,8 @@ test_utilities_refused = refusals(
     ("an empty set", choose(np.ones((1, 3)), sets=np.zeros((1, 3), bool)), "a class at least"),
     ("negative", choose(probs=(-0.5, 1.5)), "negative"),
 )
+
+
+def test_traced_costs_and_probabilities_of_numpy():
+    p, costs = np.array([[0.9, 0.1], [0.4, 0.6]], np.float32), jnp.array([[[0.0, 1], [1, 0]], [[0, 1], [20, 0]]])
+    np.testing.assert_array_equal(jax.vmap(lambda table: least_cost(p, table))(costs), [[0, 1], [1, 1]])

@@ -111,6 +111,7 @@ def test_read_outs_agree_in_threads_and_batches_of_any_size(learned):
     assert not hasattr(clone(learned), "law_")
     assert learned.predict(X[:0]).shape == learned.predict_uncertainty(X[:0]).std.shape == (0,)
     assert learned.predict(X[:0], quantiles=LEVELS).shape == (0, 3)
+    assert learned.predict_interval(X[:0], [0.5, 0.9]).shape == (0, 2, 2)
 
 
 @pytest.mark.parametrize("law", LAWS)

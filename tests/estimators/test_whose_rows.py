@@ -54,6 +54,18 @@ def test_the_prior_of_votes_belongs_to_the_fit(tmp_path):
 
 
 @pytest.mark.room
+def test_the_prior_of_votes_is_fitted_by_the_groups_of_the_fit():
+    groups = np.repeat(np.arange(100), 2)
+    model = CombinedForestClassifier(forest(), "mean").fit(X, Y, groups=groups)
+    mask = ju.counting.oob_mask(model.estimator_, len(Y), groups=groups)
+    prior = ju.voting.fit_vote_prior(ju.voting.out_of_bag_votes(model.forest_, X, mask))
+    expected = model.predict_polled(X[:30], confidence=0.9, prior=prior).n_trees_used
+    np.testing.assert_array_equal(polled(model), expected)
+    alone = CombinedForestClassifier(forest(), "mean").fit(X, Y, groups=range(200))
+    assert not np.array_equal(polled(alone), expected)
+
+
+@pytest.mark.room
 def test_sparse_training_rows():
     thin: Any = scipy.sparse.csr_matrix(np.where(np.abs(X) < 0.5, 0, X))
     model, dense = CombinedForestClassifier(forest(), "mean").fit(thin, Y), thin.toarray()

@@ -166,3 +166,15 @@ test_refusals = refusals(
     *((f"prior {what}", lambda forest, p=p: forest.with_prior(np.array(p)), "prior") for what, p in PRIORS.items()),
     ("fewer codes", lambda forest: ju.forest.check_forest(_with_fewer_codes(forest)), "share one shape"),
 )
+
+
+@pytest.mark.parametrize("order", [("own", "grown"), ("grown", "own")])
+def test_count_sets_before_and_after_the_mode(with_forks, order):
+    """The counts of forks, which the mode "parent" reads, are there for each set."""
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 7, (60, 3)).astype(np.float32)  # levels that the trees have not seen
+    counted = ju.count_leaves(with_forks, X, rng.integers(0, 2, 60))
+    later = counted.with_count_set("grown", with_forks).with_empty_leaves("parent").reading(order)
+    parent = with_forks.with_empty_leaves("parent")
+    first = counted.with_empty_leaves("parent").with_count_set("grown", parent).reading(order)
+    np.testing.assert_array_equal(later.fork_counts, first.fork_counts)

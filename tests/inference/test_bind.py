@@ -9,7 +9,7 @@ import jax
 import jax.export
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
 import jaxunc as ju
 from tests._forests import toy_data, toy_forest
@@ -101,6 +101,16 @@ def test_a_whole_answer_is_arrays_by_name(walk):
     assert set(found) == {"total", "aleatoric", "epistemic"} == set(expected._fields)
     for name, values in found.items():
         np.testing.assert_allclose(values, getattr(expected, name), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.room
+@pytest.mark.once
+def test_programs_of_trees_that_compare_float64_take_the_rows_themselves():
+    X, y = rows(200), np.arange(200) % 2
+    trees = ju.from_any(HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=5).fit(X, y)).trees
+    assert trees.columns.cuts is not None
+    bound = ju.bind(ju.count_leaves(trees, X, y), ju.Mean())
+    np.testing.assert_allclose(loaded(bound.export())(X), bound.probability(X), atol=1e-6)
 
 
 @pytest.mark.room

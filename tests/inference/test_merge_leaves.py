@@ -313,3 +313,21 @@ def test_derivatives_in_the_weights():
     forward, backward, mixed, twice = jax.jit(lambda weights: [way(weights) for way in ways])(weights)
     np.testing.assert_allclose(forward, backward, rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(mixed, twice, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.once
+def test_integers_and_bools_neither_wrap_nor_lack_a_neutral_value(rng):
+    forest, X = forest_of_leaves(random_counts(rng, (20, TREES), 2))
+    leaves = np.asarray(ju.leaf_index(forest, X))
+    table = rng.integers(-100, 100, (TREES, forest.n_nodes)).astype(np.int8)
+    mask = rng.random((20, TREES)) < 0.5
+    mask[:, 0] = True
+    values = np.take_along_axis(table, leaves.T, axis=1).T.astype(int)  # [instances trees]
+    expected = {"min": np.where(mask, values, 999).min(axis=1), "max": np.where(mask, values, -999).max(axis=1)}
+    expected["sum"] = np.where(mask, values, 0).sum(axis=1)
+    for merge, numbers in expected.items():
+        np.testing.assert_array_equal(ju.inference.merge_leaves(forest, table, X, merge=merge, tree_mask=mask), numbers)
+    exact = ju.inference.merge_leaves(forest, table, X, merge="exact_sum", tree_mask=mask)
+    np.testing.assert_array_equal(exact.value, expected["sum"])
+    flags = ju.inference.merge_leaves(forest, table > 0, X, merge="max", tree_mask=mask)
+    np.testing.assert_array_equal(flags, expected["max"] > 0)

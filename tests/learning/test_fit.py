@@ -261,3 +261,15 @@ def test_a_loop_of_ones_own(forest):
         weights = optax.apply_updates(weights, updates)
         values.append(float(value))
     assert values[-1] < values[0]
+
+
+def test_folds_are_of_groups():
+    X, y = toy_data(2)
+    X, y, groups = X[:120], y[:120], np.repeat(np.arange(8), 15)
+    model = RandomForestClassifier(10, random_state=0).fit(X, y)
+    rows = ju.learning.oob_dataset(model, X, y, groups=groups)
+    pool = ju.LearnedPool(rows.prior)
+    losses = [select_combiner({"pool": pool}, rows, key=jax.random.key(key)).losses["pool"] for key in range(3)]
+    assert np.isfinite(losses).all()
+    with pytest.raises(ValueError, match="n_folds=9 is more than there are groups of rows, 8"):
+        select_combiner({"pool": pool}, rows, n_folds=9)

@@ -76,3 +76,10 @@ test_refusals = refusals(
     ("weights", lambda: crps(V, Y, probs=np.ones(V.shape)), "add to 1"),
     ("fewer weights", lambda: crps(V, Y, probs=np.ones((len(V), 2))), "probs has shape"),
 )
+
+
+def test_infinite_quantiles_at_the_outermost_levels_cost_nothing():
+    predicted, levels = np.array([[-np.inf, 1.0, np.inf]]), np.array([0, 0.5, 1])
+    assert pinball_loss(predicted, np.zeros(1), quantiles=levels) == pytest.approx(0.5 / 3)
+    slope = jax.grad(lambda q: pinball_loss(q, np.zeros(1, np.float32), quantiles=levels))(np.float32(predicted))
+    np.testing.assert_allclose(slope, [[0, 0.5 / 3, 0]], atol=1e-7)

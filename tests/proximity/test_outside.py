@@ -68,3 +68,9 @@ test_refusals = refusals(
     ("other columns", lambda: ju.outside_share(MODEL, NEW[:, :2], rows=ROWS), "X has 2"),
     ("no model", lambda: ju.outside_share("nothing", NEW, rows=ROWS), "nothing", FileNotFoundError),
 )
+
+
+def test_trees_that_test_nothing():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    model = RandomForestRegressor(3, random_state=0).fit(X, np.ones(30))
+    np.testing.assert_array_equal(ju.outside_share(model, X + 100, rows=X), np.zeros(30))

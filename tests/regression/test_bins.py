@@ -138,3 +138,9 @@ test_refusals = refusals(
     ("negative share", lambda: two().quantile([[-0.5, 0.5]], [0.1]), "negative"),
     ("two numbers", lambda: two().cdf([[0.5, 0.5]], [1.0, 2.0]), "2 numbers for 1"),
 )
+
+
+def test_means_divide_by_the_sum_of_probabilities():
+    bins = target_bins(np.arange(60.0), 3)
+    p = np.array([[0.2, 0.5, 0.3]])
+    np.testing.assert_allclose(bins.mean(7 * p), bins.mean(p))

@@ -330,3 +330,9 @@ test_refusals = refusals(
     ("method", lambda: fit_beta_prior(GOOD, "margnal"), "method='margnal' is unknown. Did you mean 'marginal'"),
     *((f"clip {clip}", partial(fit_beta_prior, GOOD, clip=clip), "clip=") for clip in (0.0, 0.5, -1.0, float("nan"))),
 )
+
+
+def test_counts_in_half_precision():
+    counts = np.random.default_rng(0).integers(0, 9, (20, 2))
+    found, expected = (fit_beta_prior(jnp.asarray(counts, dtype)) for dtype in (jnp.float16, jnp.float32))
+    np.testing.assert_array_equal(found.alpha, expected.alpha)

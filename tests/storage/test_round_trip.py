@@ -225,3 +225,14 @@ def test_a_regressor(name, tmp_path):
     assert module_of(NumberLaw, before)[-5:] == (False, (-np.inf, np.inf), None, 0.0, None)
     moments = round_trip(model.moments_, tmp_path)
     np.testing.assert_array_equal(moments.answer(rows).std, model.moments_.answer(rows).std)
+
+
+@pytest.mark.parametrize("number", [9, 90])
+def test_infinite_levels(number, tmp_path):
+    levels = ju.tables.Levels((*map(float, range(number)), np.inf), False)
+    columns = ju.tables.Columns(1, None, (True,), (levels,))
+    X = np.arange(number + 1.0)[:, None] % (number + 1)
+    forest = ju.grow_random_trees(jax.random.key(0), X, np.arange(number + 1) % 2, n_trees=2, nominal=[True])
+    forest = dataclasses.replace(forest, trees=dataclasses.replace(forest.trees, columns=columns))
+    ju.save(tmp_path / "forest.safetensors", forest)
+    assert ju.load(tmp_path / "forest.safetensors").trees.columns == columns

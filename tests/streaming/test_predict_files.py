@@ -274,3 +274,24 @@ def test_columns_that_are_kept_in_csv(name, tmp_path, saved, frame):
         return
     score()
     assert set(pd.read_csv(tmp_path / "o" / "part-00000-00000.csv", dtype=str)["kept"]) == {cell}
+
+
+def test_rejected_rows_of_one_column_are_rows(saved, frame, tmp_path):
+    """An empty line of a text file would be none."""
+    written(frame[:30], tmp_path / "x.csv")
+    settings = {"outputs": ["decision"], "reject": 0.1, "file_format": "csv"}
+    for _ in range(2):  # the second run reads what the first has written
+        assert predict_files(saved, tmp_path / "x.csv", tmp_path / "out", **settings)["rows"] == 30
+    found = pd.read_csv(next((tmp_path / "out").glob("part-*")))
+    assert len(found) == 30
+    assert found["decision"].isna().any()
+
+
+def test_kept_columns_whose_runs_are_encoded(saved, frame, tmp_path):
+    rows = frame[:5].drop(columns="id", errors="ignore")
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 5], pa.int32()), pa.array(["u", "v"]))
+    table = pa.Table.from_pandas(rows, preserve_index=False).append_column("runs", runs)
+    write_arrow(table, tmp_path / "x.arrow", 5)
+    predict_files(saved, tmp_path / "x.arrow", tmp_path / "out", keep=["runs"])
+    found = parquet.read_table(next((tmp_path / "out").glob("part-*")))
+    assert found["runs"].to_pylist() == ["u", "u", "v", "v", "v"]

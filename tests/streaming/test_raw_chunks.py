@@ -142,3 +142,13 @@ def test_a_pipeline_of_arrays(tmp_path):
     array = RAW[["n", "small"]].to_numpy(np.float64)
     made = CombinedForestClassifier(whole, combiner="mean").fit(array, Y)
     np.testing.assert_array_equal(shown(ju.stream(made, RAW, features=["n", "small"])), made.predict_proba(array))
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.csv"])
+def test_integers_beyond_the_type_of_the_fit_stay_as_they_are(name, tmp_path):
+    narrow = pd.DataFrame({"a": np.arange(100, dtype=np.int8), "b": np.arange(100) % 2 > 0})
+    pipeline = make_pipeline(StandardScaler(), RandomForestClassifier(5, random_state=0))
+    model = CombinedForestClassifier(pipeline, combiner="mean").fit(narrow, np.where(narrow["a"] > 50, "yes", "no"))
+    wide = pd.DataFrame({"a": [10, 90, 300, 266, -200], "b": [0, 1, 0, 1, 0]})
+    found = shown(ju.stream(model, written(wide, tmp_path / name)))
+    np.testing.assert_array_equal(found, model.predict_proba(wide))

@@ -212,3 +212,22 @@ def test_values_are_placed_among_cuts_as_by_bisection(cuts):
 def test_cuts_are_hashed_and_counted():
     assert hash(COLUMNS) == hash(Columns(2, ("at", "x"), cuts=(STAMPS, None)))
     assert "cuts by column: [4, 0]" in repr(COLUMNS)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32])
+def test_cuts_of_traced_integers_are_those_of_float64(dtype):
+    """Also of integers that float32 would round, and of cuts beyond the type."""
+    lookup, limits = (
+        CutLookup([-3e9, -129.5, -1.5, 0.0, 7.0, 255.0, 2.0**24 + 0.5, 2.0**24 + 1, 3e9, 1e12]),
+        np.iinfo(dtype),
+    )
+    values = np.array([limits.min, limits.max, 0, 1, 7, 8, *(2**24 + i for i in range(3) if limits.max > 2**24)], dtype)
+    np.testing.assert_array_equal(jax.jit(lookup.traced_codes)(jnp.asarray(values)), lookup.codes(values.astype(float)))
+
+
+def test_a_full_dictionary_with_a_null():
+    words = [f"w{i:03d}" for i in range(128)]
+    columns = fit_columns(pd.DataFrame({"word": words}))
+    index = pa.array([0, 127, None], pa.int8())
+    table = pa.table({"word": pa.DictionaryArray.from_arrays(index, pa.array(words))})
+    np.testing.assert_array_equal(encode_arrow(table, columns).values[:, 0], [0, 127, -1])

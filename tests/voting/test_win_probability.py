@@ -97,3 +97,12 @@ test_refusals = refusals(
     ("prior of nothing", lambda: win_probability(TWO, prior=0.0), "positive"),
     ("prior of three", lambda: win_probability(TWO, prior=np.ones(3)), "each of the 2 classes"),
 )
+
+
+@pytest.mark.parametrize("method", ["bound", "exact"])
+def test_votes_in_half_precision(method):
+    votes = np.array([[3.0, 1], [0, 7]])
+    found, expected = (
+        win_probability(jnp.asarray(votes, dtype), method=method) for dtype in (jnp.float16, jnp.float32)
+    )
+    np.testing.assert_array_equal(found, expected)
