@@ -230,7 +230,7 @@ class Weighted(Combiner[AnswerT]):
 
         def weigh(part: Array):
             # A veto (-inf) stays a veto unless the weight is 0; a product would be NaN there, or in its gradient.
-            part = part.astype(float_dtype(part, self.weights))
+            part = jnp.asarray(part).astype(float_dtype(part, self.weights))
             vetoed = jnp.isinf(part)
             return jnp.where(vetoed & (self.weights > 0), part, jnp.where(vetoed, 0, part) * self.weights)
 

@@ -99,7 +99,8 @@ def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
         return Answer.from_shares(jnp.where(is_outside, jnp.clip(shares, 0.0, 1.0), shares), class_scores, score)
     if math.isinf(width):
         return Answer(scores, None, None, None)
-    shares = jnp.maximum(scores / width + 1 / scores.shape[-1], 0.0)
+    shares = scores / width + 1 / scores.shape[-1]
+    shares = jnp.where(shares < 0, 0.0, shares)  # not `maximum`, which halves the slope at 0
     # Medians and extremes may find every class improbable.
     return Answer.from_shares(shares_of(shares), scores, None)
 

@@ -80,11 +80,13 @@ class AveragedIntervals(Combiner[Interval]):
         """Return the intervals: merged bounds divided by the number of trees."""
         total = stat["lower"]
         trees = jnp.asarray(stat["trees"])[..., None]
-        lower = jnp.minimum(divide_by_shared(total, trees), 1.0)
+        lower = divide_by_shared(total, trees)
+        lower = jnp.where(lower > 1, 1.0, lower)  # not `minimum` and `clip`, which halve the slope at their ends
         width = stat.get("width")
         # For two classes an upper bound is 1 minus the other class's lower bound, so both are one half together.
         upper = 1 - lower[..., ::-1] if width is None else lower + safe_divide(width[..., None], trees, 1.0)
-        return Interval(lower, jnp.clip(upper, lower, 1.0))
+        upper = jnp.where(upper < lower, lower, upper)
+        return Interval(lower, jnp.where(upper > 1, 1.0, upper))
 
 
 class Uncertainty(NamedTuple):
@@ -207,7 +209,7 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
         if self.kind == "interval":
             lower = divide_by_shared(stat["lower"], trees[..., None])
             total, least = extreme_entropies(lower, divide_by_shared(stat["width"], trees, 1.0))
-            aleatoric = jnp.clip(least, 0.0, total)
+            aleatoric = jnp.where(least < 0, 0.0, jnp.where(least > total, total, least))
             return Uncertainty(total, aleatoric, total - aleatoric)
         n_classes = stat["shares"].shape[-1]
         total = entropy(divide_by_shared(stat["shares"], trees[..., None], 1 / n_classes))

@@ -51,6 +51,33 @@ def test_slope_of_a_share_of_zero(n_classes):
     np.testing.assert_allclose(slope[:, 1:], 0, atol=1e-8)
 
 
+def test_slopes_at_the_ends_of_shares_are_not_halved():
+    """Of one leaf, where the rules agree; and of the upper bound of a class that alone was counted."""
+    slope_of = lambda rule: jax.grad(lambda counts: rule.probability(counts)[2])(np.array([[5, 2, 0]], np.float32))
+    expected = slope_of(ju.Mean())
+    for rule in (ju.Median(), ju.Maximum()):
+        np.testing.assert_allclose(slope_of(rule), expected, rtol=1e-6)
+    for counts in ([[0, 5]], [[0, 0, 5]]):
+        upper = lambda counts: ju.AveragedIntervals(s=1.0)(counts).upper[-1]
+        single = lambda counts: ju.scorers.idm_interval(counts[0], s=1.0).upper[-1]
+        slopes = [jax.grad(bound)(np.array(counts, np.float32)) for bound in (upper, single)]
+        np.testing.assert_allclose(*slopes, rtol=1e-6, atol=1e-7)
+
+
+def test_a_number_of_python_for_a_whole_tree_is_weighed():
+    class Counted(ju.Combiner):
+        merge = "sum"
+
+        def lift(self, counts):
+            return {"share": ju.scorers.probability(counts), "trees": 1.0}
+
+        def finish(self, stat):
+            return stat["share"] / stat["trees"]
+
+    counts = np.array([[3, 1], [0, 4]])
+    np.testing.assert_allclose(ju.Weighted(Counted(), [1, 1])(counts), Counted()(counts))
+
+
 @pytest.fixture(scope="module")
 def forest_of_four_classes():
     from sklearn.datasets import make_classification
