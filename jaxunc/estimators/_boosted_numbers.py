@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple, cast
 
@@ -48,6 +49,8 @@ def predictions(model: Any, X: Any) -> np.ndarray:
     """Return a fitted model's predictions as an array ``[instances]``; an empty array for no rows."""
     # `predict` of XGBoost's Booster takes a DMatrix alone, and `inplace_predict` takes arrays.
     predict = getattr(model, "inplace_predict", model.predict)
+    if library_of(model) == "catboost" and additive(model).link == "exp":
+        predict = partial(model.predict, prediction_type="Exponent")  # models of its base class give logarithms else
     return np.asarray(predict(X)) if n_rows(X) else np.zeros(0)
 
 

@@ -561,6 +561,7 @@ def _answer_part(template, X, y, weights, classes, part) -> np.ndarray:
     for row in range(len(answers)):
         x = _rows(part, slice(row, row + 1))
         sample_and_x = _append_row(X, x)
+        x = sample_and_x[-1:]  # of a frame with the same categories
         for k, label in enumerate(classes):
             model = _fit_copy(template, sample_and_x, np.append(y, label), weights, classes)
             answers[row, k] = model.predict_proba(x)[0]
@@ -572,7 +573,14 @@ def _append_row(X: Any, x: Any) -> Any:
     if hasattr(X, "iloc"):
         import pandas as pd
 
-        return pd.concat([X, x], ignore_index=True)
+        joined = pd.concat([X, x], ignore_index=True)
+        # pandas joins columns of other categories as plain values, which a model would read as numbers or words.
+        for name, dtype in X.dtypes.items():
+            if isinstance(dtype, pd.CategoricalDtype) and x[name].dtype != dtype:
+                new_values = [value for value in x[name].dropna() if value not in dtype.categories]
+                categories = dtype.categories.append(pd.Index(new_values, dtype.categories.dtype))
+                joined[name] = pd.Categorical(joined[name], categories, dtype.ordered)
+        return joined
     return scipy.sparse.vstack([X, x], format="csr") if scipy.sparse.issparse(X) else np.concatenate([X, x])
 
 

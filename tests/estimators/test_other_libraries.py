@@ -9,7 +9,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 
 import jaxunc as ju
-from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
+from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, UncertainForestRegressor
 from tests._model_files import FOLDER, N_TRAIN, NUMBERS, table
 from tests._refusal import refusals, refuses
 
@@ -160,3 +160,23 @@ def test_forests_of_ydf():
     own = CombinedForestClassifier(FrozenEstimator(model), combiner="mean").fit()
     theirs = np.asarray(model.predict(frame[450:]))
     np.testing.assert_allclose(own.predict_proba(frame[450:])[:, 1], theirs, atol=1e-5)
+
+
+def test_catboosts_base_class_predicts_means_too():
+    """Its own `predict` gives logarithms of them."""
+    catboost = pytest.importorskip("catboost")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)).astype(np.float32)
+    y = rng.poisson(np.exp(3 + X[:, 0] / 2)).astype(float)
+    settings = {
+        "iterations": 20,
+        "depth": 3,
+        "verbose": False,
+        "allow_writing_files": False,
+        "loss_function": "Poisson",
+    }
+    answers = []
+    for grown in (catboost.CatBoostRegressor(**settings), catboost.CatBoost(settings)):
+        model = UncertainForestRegressor(FrozenEstimator(grown.fit(X[:150], y[:150]))).fit(X[150:], y[150:])
+        answers.append(model.predict(X))
+    np.testing.assert_allclose(*answers)

@@ -10,7 +10,7 @@ from sklearn import neighbors, svm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
-from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.ensemble import BaggingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -298,3 +298,16 @@ test_bags_refused = refusals(
     ("any model", lambda fitted: ju.from_any(fitted), ONLY, TypeError),
     ("an estimator", lambda: CombinedForestClassifier(bag(2)).fit(X[HALF], Y[HALF]), ONLY, TypeError),
 )
+
+
+@pytest.mark.room
+@pytest.mark.parametrize("labels", [[10, 20, 30], ["a", "b", "c"]])
+def test_frames_that_list_other_categories(labels):
+    rng = np.random.default_rng(0)
+    code = rng.integers(0, 3, 40)
+    frame = pd.DataFrame({"a": pd.Categorical.from_codes(code, labels), "b": rng.normal(size=40)})
+    inner = HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=3, categorical_features="from_dtype")
+    model = TransductiveClassifier(inner).fit(frame, (code == 1) ^ (rng.random(40) < 0.1))
+    asked, listed = np.array(labels)[[0, 2]], np.array(labels)[[2, 0]]
+    rows = [pd.DataFrame({"a": pd.Categorical(asked, names), "b": [0.0, 1.0]}) for names in (labels, listed)]
+    np.testing.assert_array_equal(model.predict_proba(rows[0]), model.predict_proba(rows[1]))
