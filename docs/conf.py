@@ -44,7 +44,7 @@ numpydoc_class_members_toctree = False
 
 myst_enable_extensions = ["colon_fence", "dollarmath", "attrs_block"]
 myst_heading_anchors = 4
-nb_execution_mode = "off"  # notebooks are shown with the outputs that they are kept with; .ci/run runs half of them anew
+nb_execution_mode = "off"  # notebooks are shown with the outputs that they are kept with; .ci/run runs a half anew
 nb_ipywidgets_js: dict[str, dict] = {}  # nothing from elsewhere
 html_math_renderer = "mathml"
 
