@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import jaxunc as ju
+from jaxunc.inference import _by_rows
 from jaxunc.random_trees import _grow_random_trees
 from jaxunc.random_trees._sample import encode
 from jaxunc.tables import Columns, Levels
@@ -359,3 +360,28 @@ def test_fractions_do_not_drift(max_depth):
     X, y, weight = np.arange(2**18, dtype=np.float32)[:, None], np.arange(2**18) % 2, np.full(2**18, 0.1)
     forest = _grow(X=X, y=y, n_trees=2, max_depth=max_depth, sample_weight=weight)()
     np.testing.assert_allclose(forest.counts.sum(1, dtype=float), 2**17 * 0.1, rtol=2e-7)
+
+
+class Mirrored(ju.Combiner):
+    """`CautiousRule` with the other sign, which merges by the maximum."""
+
+    merge = "max"
+
+    def lift(self, counts):
+        return -ju.CautiousRule().lift(counts)
+
+    def finish(self, stat):
+        return ju.CautiousRule().finish(-stat)
+
+
+def test_averages_of_maxima_are_those_of_minima(monkeypatch):
+    """Also of a batch that fills a stretch of rows: its answer is JAX's, too."""
+    monkeypatch.setattr(_by_rows, "STRETCH", 32)
+    X, y, nominal = mixed(60)
+    forest = ju.grow_random_trees(jax.random.key(5), X, np.asarray(y) > 0, n_trees=7, nominal=nominal)
+    rows = mixed(32, seed=1)[0].astype(np.float32)
+    rows[::2, 1] = 9  # a level that no tree has seen
+    forest = forest.with_empty_leaves("average")
+    found, expected = (ju.bind(forest, rule).answer(rows) for rule in (Mirrored(), ju.CautiousRule()))
+    np.testing.assert_array_equal(found.probability, expected.probability)
+    assert isinstance(found.probability, jax.Array)
