@@ -335,11 +335,8 @@ class Forest(PickledModule):
             )
         sets = {DEFAULT_COUNTS: self._default_counts(), **self.further}
         # Sets that were added before the mode became "parent" lack the counts of their forks.
-        sets = {
-            name: self._with_set(count_set)._with_counts_of_forks()._default_counts()
-            for name, count_set in sets.items()
-        }
-        read = reduce(side_by_side, [sets[name] for name in names])
+        completed = [self._with_set(sets[name])._with_counts_of_forks()._default_counts() for name in names]
+        read = reduce(side_by_side, completed)
         return self._with_set(read)._with_counts_of_forks()
 
     def _with_set(self, counts: CountSet) -> "Forest":

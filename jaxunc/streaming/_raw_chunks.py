@@ -99,9 +99,10 @@ def _restore_type(column: Any, raw_type: str, family_name: str | None) -> Any:
     if column.isna().any():
         return column.map({0: False, 1: True}).astype(object) if raw_type == "Boolean" else column
     # A column that held integers in the fit may have fractions now, or integers beyond its type; they are kept.
-    values, dtype = column.astype(float), np.dtype("bool" if raw_type == "Boolean" else raw_type.lower())
+    values = column.astype(float)
     if not np.all(np.isfinite(values) & (values == np.rint(values))):
         return column
+    dtype = np.dtype("bool" if raw_type == "Boolean" else raw_type.lower())
     lowest, highest = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     fits = column.empty or (lowest <= int(column.min()) and int(column.max()) <= highest)
     return column.astype(dtype) if fits else column
