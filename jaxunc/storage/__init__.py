@@ -10,6 +10,7 @@ A NODE is a number, a string, true, false or null, or a JSON object whose keys s
     {"array": NAME}                            an array of the file; {"array": NAME, "on": "host"} for NumPy's
     {"float": "nan" | "inf" | "-inf"}          a number that JSON lacks
     {"tuple" | "list": [NODE, …]}              {"dict": {KEY: NODE, …}}
+    {"map": [{"tuple": [KEY, NODE]}, …]}       a dict whose keys are not all strings
     {"json": NAME}                             a long tuple of strings and numbers, as JSON in an array of bytes
     {"labels": NODE, "dtype": TEXT}            a NumPy array of strings or objects
     {"class": NAME, "fields": {FIELD: NODE}}   trees, forests, columns, combiners, laws of numbers, or "module:Name"

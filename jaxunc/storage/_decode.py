@@ -113,6 +113,7 @@ class Decoder:
             ("tuple",): lambda node, depth: tuple(self._list(node["tuple"], depth)),
             ("list",): lambda node, depth: self._list(node["list"], depth),
             ("dict",): lambda node, depth: self._dict(node["dict"], depth),
+            ("map",): self._map,
             ("json",): self._json,
             ("labels", "dtype"): self._labels,
             ("class", "fields"): self._module,
@@ -132,6 +133,15 @@ class Decoder:
         if not isinstance(nodes, dict):
             raise _no_node(nodes)
         return {name: self.value(node, depth) for name, node in nodes.items()}
+
+    def _map(self, node: Any, depth: int) -> dict[Any, Any]:
+        """Return a dict whose keys need not be texts; raise a ValueError for a key that is not a label."""
+        pairs = self._list(node["map"], depth)
+        if not all(
+            isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str | int | float) for pair in pairs
+        ):
+            raise _no_node(node)
+        return dict(pairs)
 
     def _host_array(self, node: Any, depth: int = 0) -> np.ndarray:
         name = node["array"]

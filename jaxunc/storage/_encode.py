@@ -80,7 +80,7 @@ class Encoder:
         return self._container(value, path)
 
     def _container(self, value: Any, path: str) -> Any:
-        """Return the node of a tuple, a list or a dict of texts to values; raise a TypeError for anything else."""
+        """Return the node of a tuple, a list or a dict; raise a TypeError for anything else."""
         # Levels and labels by the thousand would make the header, which is read as a whole, large and slow. JSON has no
         # infinite numbers.
         is_plain = lambda entry: isinstance(entry, str | int) or (isinstance(entry, float) and math.isfinite(entry))
@@ -92,6 +92,8 @@ class Encoder:
             return {type(value).__name__: entries}
         if type(value) is dict and all(isinstance(key, str) for key in value):
             return {"dict": self._nodes(value, path)}
+        if type(value) is dict:  # such as class weights by label
+            return {"map": [self._container(pair, path) for pair in value.items()]}
         raise TypeError(
             f"{path or 'x'} is a {type(value).__name__}, which has no place in a file. Saved are trees, "
             "forests, combiners, what bind and bind_vote return, and fitted estimators of jaxunc, of arrays, numbers "

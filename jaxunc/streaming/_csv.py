@@ -76,7 +76,7 @@ def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
             # Skipped rows are read, too: a text file has no other way to its middle.
             yield table.slice(max(0, table.num_rows - max(0, n_read - skip)))
         return
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, _NoNumberError):
         skip = max(skip, n_read)  # rows that were yielded are not yielded again
     n_read = 0
     for table in reader.carefully():
@@ -155,6 +155,10 @@ def _check_name(name: str) -> str:
     return name
 
 
+class _NoNumberError(UnreadableError):
+    """A cell in a column of numbers holds none; where Arrow reads the other columns, it may be one in other marks."""
+
+
 class NumberReader:
     """A converter of a column's cells to float64, block by block from the first row on.
 
@@ -168,13 +172,13 @@ class NumberReader:
         self._n_read = 0
 
     def __call__(self, cells: Any) -> Any:
-        """Return the numbers of the next cells; raise an UnreadableError that names the first cell without a number."""
+        """Return the numbers of the next cells; raise an UnreadableError that names the first cell without one."""
         words = strip_cells(cells, self._missing)
         numbers = self.floats(words)
         if numbers is None:
             # Cell by cell only now: the cast of the whole part does not tell which cell is wrong.
             row = next(i for i in range(len(words)) if self.floats(words.slice(i, 1)) is None)
-            raise UnreadableError(
+            raise _NoNumberError(
                 f"row {self._n_read + row + 1} of the data holds {cells[row].as_py()!r:.60} in column {self._name!r}; "
                 f"the model's column holds {_EXPECTED[self._kind]}"
                 + ("" if self._kind == "boolean" or self._notation.is_plain else f", {self._notation.words}")

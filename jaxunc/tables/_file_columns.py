@@ -138,8 +138,8 @@ def class_codes(column: "pd.Series") -> tuple[np.ndarray, tuple[str, ...]]:
 def numbers_as_floats(X: "pd.DataFrame", *, with_booleans: bool) -> "pd.DataFrame":
     """Change a frame's columns of integers to floats, the type in which files are scored, and return the frame.
 
-    With ``with_booleans``, for scikit-learn, columns of bools with missing values change, too: pandas has them as
-    objects.
+    With ``with_booleans``, for scikit-learn, columns of bools with missing values become nullable bools: pandas has
+    them as objects.
     """
     from pandas.api import types
 
@@ -147,7 +147,7 @@ def numbers_as_floats(X: "pd.DataFrame", *, with_booleans: bool) -> "pd.DataFram
         column = X[name]
         has_gaps = with_booleans and column.dtype == object and types.infer_dtype(column, skipna=True) == "boolean"
         if column.dtype.kind in "iu" or has_gaps:
-            X[name] = column.astype(float)
+            X[name] = column.astype("boolean" if has_gaps else float)
     return X
 
 

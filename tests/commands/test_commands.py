@@ -141,6 +141,14 @@ def test_rows_without_a_class_are_left_out_and_counted(kind, tmp_path, capsys):
     assert found["class"].dtype == np.int64
 
 
+def test_bools_with_gaps_are_read_again_beside_words(tmp_path, capsys):
+    frame = ROWS.dropna(subset=["y"]).assign(word=lambda rows: np.where(rows["size"] % 3 > 1, "up", "down"))
+    frame.to_csv(path := tmp_path / "t.csv", index=False)
+    single_tree = ["--forest", "single-tree", "--combiner", "mean", "--counts", "train"]
+    run("fit", path, "--target", "y", "--output", tmp_path / "model", *single_tree)
+    assert len(answers(tmp_path / "model", path, tmp_path / "out")) == len(frame)
+
+
 @pytest.mark.room
 def test_s_is_taken_where_it_counts(tmp_path, capsys):
     X = np.random.default_rng(0).normal(size=(60, 2))

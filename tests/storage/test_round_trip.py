@@ -123,6 +123,12 @@ def test_many_levels_are_no_header(tmp_path):
     assert len(str(ju.storage.describe(tmp_path / "x.safetensors").arrays)) < 2000
 
 
+def test_weights_by_label_come_back(tmp_path):
+    forest = RandomForestClassifier(2, min_samples_leaf=20, class_weight={0: 1.0, np.int64(1): 5}, random_state=0)
+    model = CombinedForestClassifier(forest, combiner="mean", counts="train").fit(X[:100], Y[:100])
+    assert round_trip(model, tmp_path).estimator.class_weight == {0: 1.0, 1: 5}
+
+
 def test_a_frozen_forest_comes_back_as_its_settings(tmp_path):
     fitted = RandomForestClassifier(5, min_samples_leaf=20, random_state=1).fit(X[:100], Y[:100])
     model = CombinedForestClassifier(FrozenEstimator(fitted), combiner="mean").fit()

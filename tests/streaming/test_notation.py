@@ -139,6 +139,7 @@ KINDS = "a;b\n1.5;1,5\n3.1;2\n"
         ("a;b\n20.577;1,5\n3.100;2\n", [20577, 3100]),
         ('a,b\n20.577,"1,5"\n3.100,2\n', [20577, 3100]),
         ("a,b\n20.577,1\n3.100,2\n", [20.577, 3.1]),
+        ("a,b\n1 234,2\n1 500.5,3\n", [1234, 1500.5]),
         ("a,b\n20.577,1.234.567\n3.100,2\n", [20577, 3100]),
         ("a;b\n20.577;0.5\n3.100;2\n", [20.577, 3.1]),
         ('a,b\n"20,577",0.5\n3,2\n', [20577, 3]),
@@ -152,10 +153,11 @@ KINDS = "a;b\n1.5;1,5\n3.1;2\n"
 )
 @pytest.mark.parametrize("block", [2**22, 16])
 def test_one_notation_explains_all_cells(text, expected, block, tmp_path, monkeypatch):
-    """Also of columns that the model does not read, and of rows that other chunks hold."""
+    """Also of columns that the model does not read, of rows that other chunks hold, and beside the kept texts."""
     monkeypatch.setattr(_csv, "BLOCK_BYTES", block)
-    rows = by_chunks(tmp_path / "x.csv", text, of("ab"))
-    assert [row["a"] for row in rows] == expected
+    for wanted in (of("ab"), of("ab")._replace(keep=("a",))):
+        rows = by_chunks(tmp_path / "x.csv", text, wanted)
+        assert [row["a"] for row in rows] == expected
     assert read_table(tmp_path / "x.csv")["a"].to_pylist() == expected
 
 
