@@ -21,7 +21,7 @@ import jax
 import jax.export
 import jax.numpy as jnp
 import numpy as np
-from jax import export, lax
+from jax import lax
 from jaxtyping import Array
 
 from jaxunc._checks import check_integer, check_one_of, is_concrete
@@ -43,10 +43,11 @@ from jaxunc.tables import (
 from ._by_rows import ByRows, answer_by_rows
 from ._device_calls import answer_on_device, in_blocks
 from ._drive import HostProgram, Part, Shapes, by_float32, call_shapes, cap_shapes, cut, drive, encode_for, narrow_trees
+from ._export import answer_any_number, export_program
 from ._merge_leaves import Traced, answer_traced, as_mask, is_large, leaf_table, lifted_rows, merge_lifted
 from ._packed_trees import MERGED_NUMBERS, PackedTrees, Spec, of_jax
 from ._plan import CompactTrees, compact
-from ._walk import BLOCKS, CHUNK_BLOCKS, FEW, Walk, default_walk
+from ._walk import BLOCKS, CHUNK_BLOCKS, Walk, default_walk
 
 MOST_COLLECTED = 2**22
 """Most values of a collected plane, one for each instance and tree, that a call makes, unless one instance has more."""
@@ -573,7 +574,8 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             raise TypeError("The bound forest is traced: its values are not known. Export it outside of jit and vmap.")
         # The program's float32 instances go through float32 thresholds, without codes of the cuts.
         bound = self if self.columns.cuts is None else self._on_float32
-        return _export_program(bound._engine(True), self.combiner, readout, platforms)
+        model = bound._engine(True), self.combiner
+        return export_program(partial(_answer_traced, readout), model, self.forest.n_features, platforms)
 
     @cached_property
     def engine(self) -> Engine:
@@ -593,31 +595,44 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return bind(self.forest, combiner, threads=self.threads, walk=self.engine.walk)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return the ``readout`` of the answer, one of `READOUTS`; None for the whole answer.
+        """Return the ``readout`` of the answer, one of `READOUTS`; None for the whole answer."""
+        if not (self._is_concrete and is_concrete(X, tree_mask)):
+            return self._run_traced(X, tree_mask, readout)
+        bound, values, missing = self._encode(X)
+        mask = as_mask(tree_mask, len(values), self._call_settings[1])
+        return bound._answer_rows(values, missing, mask, readout)
 
-        Traced instances are answered within the caller's program. Float32 instances for trees that compare codes are
-        passed on to `_on_float32`, sparse ones to `_on_tested`. Others are answered by an accelerator, or on the host
-        by the function of the engine: `answer_by_table`, `answer_by_rows` or `answer_traced`.
+    def _run_traced(self, X, tree_mask, readout: str | None) -> PyTree:
+        """Return the answer, or one ``readout`` of it, within the caller's program."""
+        columns, n_trees, _ = self._call_settings
+        with own_settings():
+            X = encode_traced(X, columns)
+            mask = as_mask(tree_mask, X.shape[0], n_trees)
+            return map_over_devices(lambda bound, x, mask: bound._traceable(x, mask, readout), X, mask, beside=self)
+
+    def _encode(self, X) -> tuple["BoundForest[AnswerT]", Any, bool | None]:
+        """Return (bound forest that answers, encoded instances, whether values are missing) for concrete ``X``.
+
+        The bound forest is `_on_float32` for float32 instances and trees that compare codes, `_on_tested` for sparse
+        ones, else this one. None for missing values: an accelerator's program looks for them itself.
         """
-        columns, n_trees, on_device = self._call_settings
-        if not (self._is_concrete and is_concrete(X, tree_mask)):  # answered within the caller's program
-            with own_settings():
-                X = encode_traced(X, columns)
-                mask = as_mask(tree_mask, X.shape[0], n_trees)
-                return map_over_devices(lambda bound, x, mask: bound._traceable(x, mask, readout), X, mask, beside=self)
-        if columns.cuts is None:  # an accelerator's program looks for missing values itself: `missing` may be None
+        columns, _, on_device = self._call_settings
+        if columns.cuts is None:
             values, missing = unchecked_rows(X, columns) if on_device else encode_rows(X, columns)
         else:
             trees, (values, missing) = encode_for(self.forest.trees, X)
-            if trees is not self.forest.trees:  # float32 instances go through float32 thresholds, without codes
-                return self._on_float32._run(Encoded(values, missing), tree_mask, readout)
-        if isinstance(values, SparseRows):  # only columns that trees test are made dense
+            if trees is not self.forest.trees:
+                return self._on_float32._encode(Encoded(values, missing))
+        if isinstance(values, SparseRows):
             narrow_bound, tested_columns = self._on_tested
-            if tested_columns is not None:
+            if tested_columns is not None:  # only columns that trees test are made dense
                 values = values.of(tested_columns, narrow_bound._call_settings[0])
-                return narrow_bound._run(Encoded(values, bool(missing)), tree_mask, readout)
-        mask = as_mask(tree_mask, len(values), n_trees)
-        if on_device:
+                return narrow_bound._encode(Encoded(values, bool(missing)))
+        return self, values, missing
+
+    def _answer_rows(self, values, missing: bool | None, mask, readout: str | None) -> PyTree:
+        """Return the answer, or one ``readout`` of it, for what `_encode` returns and a tree ``mask`` or None."""
+        if self._call_settings[2]:
             return self._run_on_device(values, missing, mask, readout)
         mask, missing = None if mask is None else np.asarray(mask), bool(missing)
         if isinstance(engine := self._engine(missing), ByTable):
@@ -675,10 +690,10 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         """
 
         def answer(X: Any, mask: Any, readout: str | None) -> PyTree:
-            engine, combiner = self._engine(True), self.combiner
+            model, answer_rows = (self._engine(True), self.combiner), partial(_answer_traced, readout)
             if isinstance(X.shape[0], int):
-                return read_answer(combiner.finish(_merge(engine, combiner, X, mask)), readout)
-            return _answer_any_number(engine, combiner, readout, X, mask)
+                return answer_rows(model, X, mask)
+            return answer_any_number(answer_rows, model, X, mask)
 
         return jit(answer, static_argnums=2) if self._is_concrete else answer
 
@@ -732,71 +747,15 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return f"BoundForest({self.engine.forest!r}, {type(self.combiner).__name__}, threads={self.threads})"
 
 
-def _merge(engine: Engine, combiner: Combiner, X: jax.Array, mask) -> PyTree:
-    """Return the merged statistic of ``X`` under ``mask`` in a caller's program; the engine is for missing values."""
+def _answer_traced(readout: str | None, model: tuple[Engine, Combiner], X: jax.Array, mask) -> PyTree:
+    """Return the answer, or one ``readout`` of it, of ``X`` under ``mask`` in a caller's program.
+
+    The ``model`` is (engine for data with missing values, combiner).
+    """
+    engine, combiner = model
     if isinstance(engine, ByTable):
         # Lifted statistics are constants here: for gradients the forest has to be bound in the program.
-        return jax.tree.map(lax.stop_gradient, engine.packed.merge(X, mask))
-    return merge_lifted(engine.forest, combiner, X, mask)  # raises an error where empty leaves are followed
-
-
-EXPORTED_BLOCKS = (FEW, 512, 2048)
-"""Sizes of blocks in an exported program. It uses the smallest that holds all instances, else the largest."""
-
-
-def _export_program(
-    engine: Engine, combiner: Combiner, readout: str | None, platforms: Sequence[str] | None
-) -> export.Exported:
-    """Return the program of `BoundForest.export`, which holds the arrays of ``engine`` and ``combiner`` as constants.
-
-    The engine is that for data with missing values.
-    """
-
-    def answer(x: jax.Array) -> PyTree:
-        # Plain arrays, since the types of answers cannot be read without this library.
-        return _name_arrays(_answer_any_number(engine, combiner, readout, x, None))
-
-    # A symbolic size is 1 at least, but there may be no instances.
-    (n,) = export.symbolic_shape("instances_and_one - 1")
-    rows = jax.ShapeDtypeStruct((n, engine.forest.n_features), jnp.float32)
-    with own_settings():
-        return export.export(jax.jit(answer), platforms=platforms)(rows)
-
-
-def _answer_any_number(engine: Engine, combiner: Combiner, readout: str | None, x: jax.Array, mask: Any) -> PyTree:
-    """Return the answer, or one ``readout``, for a symbolic number of instances ``x``; arguments as for `_merge`."""
-    # The barriers hide that these are constants. With constants the compiler would round differently than it does in a
-    # bound forest's programs, where they are arguments.
-    engine, combiner = jax.tree.map(lax.optimization_barrier, (engine, combiner))
-
-    def answer_block(x: jax.Array, mask: Any) -> PyTree:
-        return read_answer(combiner.finish(_merge(engine, combiner, x, mask)), readout)
-
-    # A program is compiled for a concrete number of instances, which decides the branch; other branches are dropped.
-    branch = sum((jnp.asarray(x.shape[0]) > size).astype(jnp.int32) for size in EXPORTED_BLOCKS[:-1])
-    return lax.switch(branch, [partial(_in_blocks, answer_block, size) for size in EXPORTED_BLOCKS], x, mask)
-
-
-def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: jax.Array, mask: Any) -> PyTree:
-    """Return the answers of ``answer_block(rows, mask)`` for all instances, in blocks of ``size``, the last padded."""
-    n = x.shape[0]
-    n_rows = n // size * size + size  # one block at least, possibly empty, so that shapes are known for n = 0
-    padded = jax.tree.map(lambda array: jnp.pad(array, ((0, n_rows - n), (0, 0))), (x, mask))
-    block_at = lambda start: jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, size), padded)
-    answer = jax.eval_shape(lambda: answer_block(*block_at(0)))
-    room = jax.tree.map(lambda part: jnp.zeros((n_rows, *part.shape[1:]), part.dtype), answer)
-
-    def write_block(i, room):
-        write = lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, i * size, 0)
-        return jax.tree.map(write, room, answer_block(*block_at(i * size)))
-
-    filled = lax.fori_loop(0, -(-jnp.asarray(n) // size), write_block, room)
-    return jax.tree.map(lambda array: array[:n], filled)
-
-
-def _name_arrays(answer: PyTree) -> PyTree:
-    """Return an array as it is, other answers as arrays by name, which can be read without this library."""
-    if isinstance(answer, jax.Array):
-        return answer
-    leaves = jax.tree_util.tree_leaves_with_path(answer)
-    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+        stat = jax.tree.map(lax.stop_gradient, engine.packed.merge(X, mask))
+    else:
+        stat = merge_lifted(engine.forest, combiner, X, mask)  # raises an error where empty leaves are followed
+    return read_answer(combiner.finish(stat), readout)
