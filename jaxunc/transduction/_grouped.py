@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Int64
 
 from ._grouped_tests import InsertedTests, LeftOutTests, NominalTests
-from ._pairs import Pairs, Samples, by_number
+from ._pairs import Pairs, Samples, WaitingSample, by_number
 from ._presorted import Presorted, Queries
 from ._scores import Change
 
@@ -37,16 +37,15 @@ def descend_grouped(pairs: Pairs, store: "KeptNodes | None" = None) -> None:
         samples.add(members, all_pairs[waits], lambda flags: store.find(flags) or sample.order)
     # Samples of one size cannot reach each other, so they are looked at together.
     while samples.largest:
-        for nodes, node, waiting in _nodes_of(pairs, _take_largest(pairs, samples), store):
+        for nodes, node, waiting in _make_nodes(pairs, _take_largest(pairs, samples), store):
             _send_on(pairs, samples, nodes, node, waiting, store)
         pairs.report()
 
 
-def _take_largest(pairs: Pairs, samples: Samples) -> list[tuple[np.ndarray, Any, np.ndarray]]:
+def _take_largest(pairs: Pairs, samples: Samples) -> list[WaitingSample]:
     """Take samples of the largest size off the queue: as many as `MOST_VALUES` allows, but at least one.
 
-    Each is returned as (its instances, its kept node if there is one, else its order by `child_order`, which may be
-    None, the pairs that wait there).
+    What each has kept is its kept node (`_NumberedNode`) if there is one, else its order by `child_order`, or None.
     """
     sample, size, batch = pairs.sample, samples.largest, []
     sample_values = len(sample.numeric) * size + len(sample.nominal) * max(size, sample.n_codes * sample.n_classes)
@@ -55,23 +54,22 @@ def _take_largest(pairs: Pairs, samples: Samples) -> list[tuple[np.ndarray, Any,
     return batch
 
 
-def _nodes_of(
-    pairs: Pairs, batch: list[tuple[np.ndarray, Any, np.ndarray]], store: "KeptNodes"
-) -> Iterator[tuple["_SampledNodes", np.ndarray, np.ndarray]]:
-    """Yield (nodes that share tables, for each waiting pair the number of its node among these nodes, the pairs).
+def _make_nodes(
+    pairs: Pairs, batch: list[WaitingSample], store: "KeptNodes"
+) -> Iterator[tuple["_SampledNodes", Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]]:
+    """Yield the nodes of a batch of samples of one size: (nodes that share tables, each pair's node number, pairs).
 
-    ``batch`` is what `_take_largest` returns. Samples without a kept node become nodes that share tables, and are kept
-    in ``store``.
+    Samples without a kept node become nodes that share tables, and are kept in ``store``.
     """
-    nodes_waiting = [(node, waiting) for _, node, waiting in batch if isinstance(node, _NumberedNode)]
-    new_samples = [entry for entry in batch if not isinstance(entry[1], _NumberedNode)]
+    nodes_waiting = [(sample.kept, sample.pairs) for sample in batch if isinstance(sample.kept, _NumberedNode)]
+    new_samples = [sample for sample in batch if not isinstance(sample.kept, _NumberedNode)]
     if new_samples:
-        instances, orders, waiting_pairs = zip(*new_samples, strict=True)
-        members = np.stack(instances)
+        members = np.stack([sample.members for sample in new_samples])
+        orders = [sample.kept for sample in new_samples]
         # All have one size: either each has an order, or none does (`FEW`).
         order = _sort_members(pairs, members) if orders[0] is None else np.concatenate(orders)
         nodes = store.keep(_SampledNodes(pairs, order, members))
-        nodes_waiting += [(_NumberedNode(nodes, i), waiting) for i, waiting in enumerate(waiting_pairs)]
+        nodes_waiting += [(_NumberedNode(nodes, i), sample.pairs) for i, sample in enumerate(new_samples)]
     # Kept nodes come from several calls: those of one table are looked at together.
     groups: dict[int, list[tuple[_NumberedNode, np.ndarray]]] = {}
     for node, waiting in nodes_waiting:

@@ -30,11 +30,12 @@ from ._scores import (
     Change,
     InductionSettings,
     NominalChoice,
+    ScoredCode,
+    choose_code,
     cuts_beside,
     parts_a_value,
     scores_with,
     side_scores,
-    value_or_other,
 )
 
 
@@ -402,5 +403,8 @@ class NominalTests:
         second = others.argmax(axis=1)
         # There is no test for an unseen value.
         value_score = np.where(code >= 0, inside[cell, code], LOWEST)
-        top_tests = [(tested[cell], score[rows, tested][cell]) for tested, score in ((best, outside), (second, others))]
-        return value_or_other(code, value_score, *top_tests)
+        return choose_code(
+            ScoredCode(code, value_score),
+            ScoredCode(best[cell], outside[rows, best][cell]),
+            ScoredCode(second[cell], others[rows, second][cell]),
+        )

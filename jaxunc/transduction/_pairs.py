@@ -100,6 +100,17 @@ class Pairs:
             self._progress(PairsProgress(self._n_done, self.n, time.perf_counter() - self._start))
 
 
+class WaitingSample(NamedTuple):
+    """A sample, and the pairs that wait at it."""
+
+    members: Int[np.ndarray, " members"]
+    """The sample's instances."""
+    kept: Any
+    """What `Samples.add` kept for the sample."""
+    pairs: Int[np.ndarray, " pairs"]
+    """The waiting pairs, sorted."""
+
+
 class Samples:
     """A queue of samples, the largest first, with the pairs that wait at each.
 
@@ -136,11 +147,11 @@ class Samples:
         """Size of the sample that comes next; 0 if there is none."""
         return -self._heap[0][0] if self._heap else 0
 
-    def take(self) -> tuple[np.ndarray, Any, np.ndarray]:
-        """Remove the largest sample, and return its instances, what was kept for it, and its waiting pairs, sorted."""
+    def take(self) -> WaitingSample:
+        """Remove the largest sample, and return it."""
         chosen, kept, pairs = self._entries.pop(heapq.heappop(self._heap)[1])
         # Sorted, so that results do not depend on the order of arrival.
-        return chosen, kept, np.sort(np.concatenate(pairs))
+        return WaitingSample(chosen, kept, np.sort(np.concatenate(pairs)))
 
 
 def by_number(numbers: Int[np.ndarray, " n"], values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

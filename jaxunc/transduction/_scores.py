@@ -161,15 +161,23 @@ class NominalChoice(NamedTuple):
     """Value that is tested for."""
 
 
-def value_or_other(code, value_score, best, second) -> NominalChoice:
-    """Return the test for an instance's own value or the best other test; of equal scores the lower code's.
+class ScoredCode(NamedTuple):
+    """A value that a nominal feature is tested for, and the score of that test, of each instance and feature."""
 
-    Arrays are ``[q nominal]``, for q instances and each nominal feature. ``code`` is the instance's value, and
-    ``value_score`` the score of the test for it. ``best`` and ``second`` are pairs (code, score): the two best tests by
-    their scores for an instance with another value.
+    code: Int[np.ndarray, "q nominal"]
+    score: Int64[np.ndarray, "q nominal"]
+
+
+def choose_code(own_test: ScoredCode, best: ScoredCode, second: ScoredCode) -> NominalChoice:
+    """Return the better one of the test for an instance's own value and the best test for another value.
+
+    Of equal scores the lower code's counts. ``best`` and ``second`` are the two best tests by their scores for an
+    instance with another value: the second is the best where the first is for the instance's own value.
     """
-    # If the best test is for the instance's own value, the second is the best among those for other values.
-    other = np.where(code == best[0], second[0], best[0])
-    other_score = np.where(code == best[0], second[1], best[1])
-    is_other = (other_score > value_score) | ((other_score == value_score) & (other < code))
-    return NominalChoice(np.where(is_other, other_score, value_score), is_other, np.where(is_other, other, code))
+    is_own = own_test.code == best.code
+    other = ScoredCode(np.where(is_own, second.code, best.code), np.where(is_own, second.score, best.score))
+    is_tie = other.score == own_test.score
+    is_other = (other.score > own_test.score) | (is_tie & (other.code < own_test.code))
+    return NominalChoice(
+        np.where(is_other, other.score, own_test.score), is_other, np.where(is_other, other.code, own_test.code)
+    )
