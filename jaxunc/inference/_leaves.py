@@ -200,27 +200,29 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
     # Each column has two keys: with a missing value as the smallest, and as the largest.
     size = block or block_size(walk, n_trees, 2 * x.shape[1], n)
 
-    def walk_block(out, start, _):
-        """Return ``out`` with the leaves of the block of instances that begins at ``start`` written into it."""
-        n_rows = min(size, n)
-        keys = column_keys(lax.dynamic_slice_in_dim(x, start, n_rows), missing=True)
-        # Walks return places: exits of a tree's top, then its nodes. All but `walk_tree` count them over all trees. A
-        # leaf is the index of a node in its tree. "levels" begins behind the exits, so that each place is a node.
-        if walk == "levels":
-            first_place = jnp.arange(n_trees, dtype=jnp.int32) * plan.nodes.shape[1] + plan.n_exits
-            leaves = walk_levels(plan, keys, depth) - first_place
-        elif walks_at_once(n_rows, n_trees):
-            first_place = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * plan.nodes.shape[1]
-            place = walk_one(plan, keys)[0][:, None] if n_rows == 1 else walk_few(plan, keys)
-            leaves = jax.vmap(node_at)(plan, place - first_place).T
-        else:
-            rows_of_keys = by_column(keys)
-            leaf_of = lambda _, tree: (None, node_at(tree, walk_tree(tree, rows_of_keys)))
-            leaves = lax.scan(leaf_of, None, plan)[1].T
-        return lax.dynamic_update_slice_in_dim(out, leaves, start, axis=0)
+    def write_block(out, start, _):
+        keys = column_keys(lax.dynamic_slice_in_dim(x, start, min(size, n)), missing=True)
+        return lax.dynamic_update_slice_in_dim(out, _leaves_of(plan, keys, walk, depth), start, axis=0)
 
     out = varying_as(x, jnp.zeros((n, n_trees), jnp.int32))
-    return over_blocks(walk_block, out, n, size, number) if n else out
+    return over_blocks(write_block, out, n, size, number) if n else out
+
+
+def _leaves_of(plan: Plan, keys, walk: Walk, depth: int):
+    """Return the leaf of each row of ``keys`` in each tree ``[rows trees]``: the index of a node in its tree.
+
+    Walks return places (`jaxunc.inference`), which all but `walk_tree` count over all trees.
+    """
+    n_rows, (n_trees, n_places) = len(keys), plan.nodes.shape
+    if walk == "levels":  # begins behind the exits, so that each place is a node
+        return walk_levels(plan, keys, depth) - (jnp.arange(n_trees, dtype=jnp.int32) * n_places + plan.n_exits)
+    if walks_at_once(n_rows, n_trees):
+        place = walk_one(plan, keys)[0][:, None] if n_rows == 1 else walk_few(plan, keys)
+        first_place = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * n_places
+        return jax.vmap(node_at)(plan, place - first_place).T
+    rows_of_keys = by_column(keys)
+    leaf_of = lambda _, tree: (None, node_at(tree, walk_tree(tree, rows_of_keys)))
+    return lax.scan(leaf_of, None, plan)[1].T
 
 
 @jit
