@@ -2,6 +2,7 @@
 
 import argparse
 import gc
+import itertools
 import logging
 import os
 import sys
@@ -41,12 +42,21 @@ class _CommandParser(_Parser):
         super().__init__(**kwargs)
         self._command = command
 
-    def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
-        """Import the command, add its arguments to the parser, and parse."""
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Import the command, add its arguments to the parser, refuse unknown options, and parse."""
         command = _command_module(self._command)
         self.description = command.DETAILS
         command.add_arguments(self)
-        return super().parse_known_args(*args, **kwargs)
+        options = [name for name in self._option_string_actions if name.startswith("--") and name != "--help"]
+        for argument in itertools.takewhile(lambda argument: argument != "--", args or ()):
+            name = argument.partition("=")[0]
+            if name.startswith("--") and not any(option.startswith(name) for option in ("--help", *options)):
+                # Before missing options are reported: a mistyped one is missing, too.
+                self.error(f"the option {unknown(name, options)}")
+        parsed, further = super().parse_known_args(args, namespace)
+        if further:  # the caller would refuse them, and name the help of all commands
+            self.error(f"unrecognized arguments: {' '.join(further)}")
+        return parsed, further
 
 
 def main(argv: Sequence[str] | None = None) -> None:

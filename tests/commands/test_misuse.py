@@ -53,7 +53,8 @@ USAGE = [
     ("fit good.csv --output o", "fit needs DATA and --target"),
     *each("fit", "fit needs DATA", "--target kind --output o", "--target kind --drop a good.csv --output o"),
     ("fit good.csv extra --target kind --output o", "extra"),
-    ("FIT --unknown", "--unknown"),
+    ("FIT --unknown", "the option '--unknown' is unknown. Known are --target, --drop"),
+    ("predict m good.csv --outptu p", "'--outptu' is unknown. Did you mean '--output'.* See: jaxunc predict --help"),
     ("fit good.csv --output o --target", "--target: "),
     ("predict m", "DATA, --output"),
     ("PREDICT --outputs", "--outputs: "),
@@ -81,7 +82,7 @@ NUMBERS = [
     *each("COMPARE", "{0}: 'x' is no integer", "--leaf-sizes x", "--trees x"),
     ("COMPARE --folds 1", "--folds=1 .* expected an integer from 2"),
     ("COMPARE --folds 40", "60 rows, too few for --folds=40; expected at least 80"),
-    ("COMPARE --folds 25", "fewer rows than --folds=25: .*Lower --folds"),
+    ("COMPARE --folds 25", r"fewer rows than --folds=25: 'no' \(\d+\).*Lower --folds to 1\d"),
 ]
 
 TWO = "compares two classes, and there are 3"
@@ -113,7 +114,7 @@ NAMES = [
     ("COMPARE --combiners evidnce", "--combiners='evidnce' is unknown. Did you mean 'evidence'"),
     ("COMPARE --forests random-forst", "--forests='random-forst' is unknown. Did you mean 'random-forest'"),
     ("COMPARE --combiners dempster", "--combiners=dempster: none of them suits 3 classes"),
-    ("COMPARE --counts obo", "--counts='obo' is unknown. Did you mean 'oob'"),
+    ("COMPARE --counts obo", "--counts='obo' is unknown. Did you mean 'oob'.*inbag, train, oob, held_out"),
     ("compare good.csv", "--target is missing.* add --target 'kind'"),
     ("COMPARE --drop kind", "--drop holds 'kind', which is the --target"),
     ("COMPARE --positive oen", "--positive='oen' is no class of the target.* It holds"),
@@ -222,6 +223,7 @@ IGNORED = [
     ("COMPARE --forests single-tree --trees 5", "--trees would change nothing with --forests single-tree"),
     ("COMPARE --combiners learned --counts oob", "learned learn from in-bag counts.*leave out --counts oob"),
     ("COMPARE --forests single-tree --counts oob", "--counts='oob' needs .*--counts held_out"),
+    ("compare --forests random-trees --counts oob", "--counts='oob' needs .*Leave random-trees out"),
 ]
 
 TABLES = {
