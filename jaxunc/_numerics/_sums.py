@@ -131,11 +131,17 @@ def softmax(x: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
 
 
 def log_average(logs: Float[Array, "... terms"], weights: Float[Array, "terms"]) -> Float[Array, "..."]:
-    """Return log Σ w exp(x), with x in ``logs`` and w ≥ 0 in ``weights``, by `sum_in_order`; x may be NaN if w = 0."""
-    logs = jnp.where(weights != 0, logs, -jnp.inf)
-    largest = jnp.max(logs, axis=-1, keepdims=True)
+    """Return log Σ w exp(x), with x in ``logs`` and w ≥ 0 in ``weights``, by `sum_in_order`; x may be NaN if w = 0.
+
+    Gradient: smooth in the weights, 0 included; 0 where the sum is.
+    """
+    largest = jnp.max(jnp.where(weights != 0, logs, -jnp.inf), axis=-1, keepdims=True)
     largest = lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, jnp.zeros_like(largest)))
-    return jnp.log(sum_in_order(jnp.exp(logs - largest) * weights)) + largest[..., 0]
+    # A term of weight 0 adds nothing, but has a slope in its weight: kept finite, as the term may be the largest.
+    shifted = jnp.where((weights == 0) & jnp.isnan(logs), -jnp.inf, logs) - largest
+    total = sum_in_order(jnp.exp(jnp.minimum(shifted, np.log(jnp.finfo(logs.dtype).max) / 2)) * weights)
+    is_zero = total == 0
+    return jnp.where(is_zero, -jnp.inf, jnp.log(jnp.where(is_zero, jnp.ones_like(total), total)) + largest[..., 0])
 
 
 def float_dtype(*arrays) -> jnp.dtype:

@@ -7,6 +7,7 @@ from ._answer import (
     Answer,
     check_own_scorers,
     check_tree_fields,
+    columns_of,
     combine_counts,
     has_tree_fields,
     kind_of,
@@ -23,7 +24,7 @@ from ._answer import (
 from ._belief_rules import CautiousRule, DempsterRule
 from ._by_name import COMBINERS, CONFIGURED, check_name, combiner_by_name
 from ._combiner import DOMAINS, Combiner, check_is_combiner, learned_field, tree_field
-from ._compound import Calibrated, Stack, Together, Weighted, as_combiner, columns_of
+from ._compound import Calibrated, Stack, Together, Weighted, as_combiner
 from ._explained_vote import ExplainedVote, Explanation
 from ._generalized_vote import GeneralizedVote, LearnedVote, Preference
 from ._learned_pool import LearnedPool

@@ -173,8 +173,14 @@ def combine_counts(
     """Return the ``readout`` (the name of a field of `Answer`) of counts, or the whole answer if it is None.
 
     Leaves are lifted tree by tree, the trees whose ``mask`` is True are merged (None: all), and the result is finished.
+    Raises a ValueError if there are no trees.
     """
     *leading_shape, n_trees, n_classes = counts.shape
+    if n_trees == 0:
+        raise ValueError(
+            f"counts has shape {counts.shape}, without any tree; pass the leaves of one tree at least, "
+            "[... trees classes]."
+        )
     counts_by_tree = jnp.moveaxis(counts, -2, 0).reshape(n_trees, -1, n_classes)
     check_tree_fields(combiner, n_trees)
     # The statistic's arrays are [trees rows ...], its scalars become [trees].
@@ -188,7 +194,7 @@ def combine_counts(
 
 
 def lift_tree(combiner: PyTree, counts: Num[Array, "rows classes"]) -> PyTree:
-    """Return the statistic of one tree's leaves, as floats except for exact sums.
+    """Return the statistic of one tree's leaves, as floats except for exact sums; collected scalars as planes.
 
     Raises a ValueError if a plane is neither a scalar nor has one entry per leaf along its first axis.
     """
@@ -204,9 +210,13 @@ def lift_tree(combiner: PyTree, counts: Num[Array, "rows classes"]) -> PyTree:
             )
     kinds = merge_kinds(combiner.merge, stat)
     planes, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, stat))
-    # Only exact sums keep integers: other merges carry floats.
+    # Only exact sums keep integers: other merges carry floats. What is collected is kept for each instance.
     planes = [
         plane if kind == "exact_sum" else plane.astype(float_dtype(plane))
+        for kind, plane in zip(kinds, planes, strict=True)
+    ]
+    planes = [
+        jnp.broadcast_to(plane, (n_rows,)) if kind == "collect" and plane.ndim == 0 else plane
         for kind, plane in zip(kinds, planes, strict=True)
     ]
     return jax.tree.unflatten(structure, planes)
@@ -324,7 +334,19 @@ def check_tree_fields(combiner: PyTree, n_trees: int) -> None:
     jax.tree_util.tree_map_with_path(check, tree_axes(combiner), combiner, is_leaf=lambda x: x is None)
 
 
-# Checks of counts before they are lifted.
+# Counts before they are lifted: the columns of count sets, and checks.
+
+
+def columns_of(
+    counts: Num[Array, "... columns"], names: tuple[str, ...], wanted: tuple[str, ...]
+) -> Num[Array, "... asked_columns"]:
+    """Return the columns of the count sets ``wanted`` from ``counts``, where those of ``names`` stand side by side."""
+    if names == wanted:
+        return counts
+    n_classes = counts.shape[-1] // len(names)
+    starts = [n_classes * names.index(name) for name in wanted]
+    columns = [counts[..., start : start + n_classes] for start in starts]
+    return columns[0] if len(columns) == 1 else jnp.concatenate(columns, axis=-1)
 
 
 def warn_if_sizes_are_lost(combiner: PyTree, counts: Num[Array, "... classes"]) -> None:
@@ -341,8 +363,10 @@ def check_own_scorers(combiner: PyTree, counts: Num[Array, "... classes"]) -> No
     scorers = list(combiner._own_scorers())
     if not scorers or not is_concrete(scorers, counts):
         return
-    for scorer in scorers:
+    all_counts, count_sets = counts, combiner.count_sets
+    for scorer, names in scorers:
         with outside_traces():
+            counts = columns_of(all_counts, count_sets, names)
             scores, bound = np.asarray(scorer(counts)), score_bound(scorer, counts.shape[-1])
         if scores.shape not in (counts.shape, counts.shape[:-1]):  # lifting says what is wrong
             continue

@@ -149,13 +149,18 @@ class Combiner(PickledModule, Generic[AnswerT]):
         values = jax.tree.leaves(vars(self), is_leaf=lambda value: isinstance(value, Combiner))
         return (value for value in values if isinstance(value, Combiner))
 
-    def _own_scorers(self) -> Iterator[Partial]:
-        """Yield users' scorers in this combiner, and in those within, that get the counts of a leaf unchanged."""
-        scorer = vars(self).get("scorer")
+    def _own_scorers(self) -> Iterator[tuple[Partial, tuple[str, ...]]]:
+        """Yield users' scorers that get the counts of a leaf unchanged, each with the count sets that it gets.
+
+        They are in this combiner, and in those within.
+        """
+        scorer, count_sets = vars(self).get("scorer"), self.count_sets
         if isinstance(scorer, Partial) and not _module_of(scorer).startswith("jaxunc."):
-            yield scorer
+            yield scorer, count_sets
         for combiner in self._within():
-            yield from combiner._own_scorers()
+            for scorer, names in combiner._own_scorers():
+                # A combiner that names other count sets hands on the counts that it gets.
+                yield scorer, names if set(names) <= set(count_sets) else count_sets
 
 
 def check_is_combiner(value: Any, name: str = "combiner") -> None:

@@ -15,7 +15,7 @@ from jaxunc._numerics import copy_in, float_dtype, log_average, log_softmax, sca
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.tables import NumbersLike
 
-from ._answer import Answer, kind_of, margin
+from ._answer import Answer, columns_of, kind_of, margin
 from ._combiner import Combiner, check_is_combiner, learned_field, tree_field
 
 EachT = TypeVar("EachT")
@@ -79,18 +79,6 @@ def lift_each(several: Any, counts: Num[Array, "... columns"]) -> dict[str, PyTr
     """
     count_sets = several.count_sets
     return {name: rule.lift(columns_of(counts, count_sets, rule.count_sets)) for name, rule in several.rules.items()}
-
-
-def columns_of(
-    counts: Num[Array, "... columns"], names: tuple[str, ...], wanted: tuple[str, ...]
-) -> Num[Array, "... asked_columns"]:
-    """Return the columns of the count sets ``wanted`` from ``counts``, where those of ``names`` stand side by side."""
-    if names == wanted:
-        return counts
-    n_classes = counts.shape[-1] // len(names)
-    starts = [n_classes * names.index(name) for name in wanted]
-    columns = [counts[..., start : start + n_classes] for start in starts]
-    return columns[0] if len(columns) == 1 else jnp.concatenate(columns, axis=-1)
 
 
 class Stack(Combiner[Answer]):
@@ -332,10 +320,14 @@ class Calibrated(Combiner[Answer]):
         scale, bias, clip = (number.astype(log_share.dtype) for number in (self.scale, self.bias, self.clip))
         if self.one_vs_rest:
             # Each class against the rest has a logistic model. The models' log probabilities are evidence, normalised.
-            share = jnp.clip(jnp.exp(log_share), clip, 1 - clip)
-            return Answer.from_log_evidence(
-                log_sigmoid(scale_and_move(jnp.log(share) - jnp.log1p(-share), scale, bias))
-            )
-        # The inner `where` keeps log(0) out of the gradient when nothing is clipped.
+            # Logarithms are clipped: a float tells 1 - ε from 1 by its logarithm, however small ε.
+            clip = jnp.maximum(clip, jnp.finfo(clip.dtype).tiny)
+            log_share = jnp.clip(log_share, jnp.log(clip), jnp.log1p(-clip))
+            logit = log_share - jnp.log(-jnp.expm1(log_share))
+            return Answer.from_log_evidence(log_sigmoid(scale_and_move(logit, scale, bias)))
+        # The inner `where` keeps log(0) out of the gradient when nothing is clipped, and then a veto, too.
         floor = jnp.where(clip > 0, jnp.log(jnp.where(clip > 0, clip, jnp.ones_like(clip))), -jnp.inf)
-        return Answer.from_log_evidence(scale_and_move(jnp.maximum(log_share, floor), scale, bias))
+        log_share = jnp.maximum(log_share, floor)
+        vetoed = jnp.isneginf(log_share)
+        log_evidence = scale_and_move(jnp.where(vetoed, 0, log_share), scale, bias)
+        return Answer.from_log_evidence(jnp.where(vetoed, -jnp.inf, log_evidence))

@@ -66,7 +66,7 @@ class LearnedPool(Combiner[Answer]):
     -----
     Class scores: s log P + b, a number per class up to a common constant. Score: their difference. Probability: their
     softmax, and the noise. An empty leaf has p = π (0 counts and m = 0 too), and counts as 2⁻²⁰ instances do if
-    m = 0; no tree: P = π. A class that no leaf has seen has the smallest normal float in place of p = 0 if m = 0.
+    m = 0; no tree: P = π. A class that no leaf has seen has about 1e-31 (float64: 1e-292) in place of p = 0 if m = 0.
 
     Gradient: smooth in all numbers; where p = 0 and q < 1 (m = 0) the slope in m is infinite, and a large number here.
 
@@ -171,8 +171,9 @@ class LearnedPool(Combiner[Answer]):
         size = sum_in_order(counts, 0, keepdims=True) + strength
         is_empty = size == 0
         share = jnp.where(is_empty, prior, (counts + strength * prior) / jnp.where(is_empty, jnp.ones_like(size), size))
-        # Not log(0), whose slope is infinite: without a prior (m = 0) a class may have the share 0.
-        log_share = jnp.log(share + jnp.finfo(dtype).tiny)
+        # Not log(0), whose slope is infinite: without a prior (m = 0) a class may have the share 0. Nor the smallest
+        # float, whose power times a weight below 1 would be flushed to 0, and its slope, too.
+        log_share = jnp.log(share + jnp.finfo(dtype).tiny / jnp.finfo(dtype).eps)
         log_weight = self.size_power.astype(dtype) * jnp.log(jnp.where(is_empty, SMALLEST_SIZE, size).astype(dtype))
         power = jnp.exp(log_weight + self.mean_power.astype(dtype) * log_share)
         return {"weight": jnp.exp(log_weight)[0], "power": jnp.moveaxis(power, 0, -1)}

@@ -85,24 +85,30 @@ class OneVsRest(Combiner[Answer]):
         """How statistics merge over trees: as in ``rule`` (in the first one of a list)."""
         return self._rules[0].merge
 
-    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+    def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
         """Return the binary statistic of each class against the rest, with the class axis after the leaves' axes."""
-        pairs = _against_rest(counts)
+        n_classes, remainder = divmod(counts.shape[-1], len(self.count_sets))
+        if remainder:
+            raise ValueError(
+                f"counts have {counts.shape[-1]} columns; this OneVsRest expects as many for each of "
+                f"{self.count_sets}, side by side."
+            )
+        pairs = _against_rest(counts.reshape(*counts.shape[:-1], len(self.count_sets), n_classes))
         if isinstance(self.rule, tuple):
-            if len(self.rule) != counts.shape[-1]:
+            if len(self.rule) != n_classes:
                 raise ValueError(
-                    f"rule holds {len(self.rule)} combiners, but counts have {counts.shape[-1]} classes; pass one for "
+                    f"rule holds {len(self.rule)} combiners, but counts have {n_classes} classes; pass one for "
                     "each class, or a single combiner for all of them."
                 )
             return jax.vmap(_lift_every_leaf, in_axes=(0, -2), out_axes=counts.ndim - 1)(_stacked(self.rule), pairs)
         # Classes as further leaves: the binary combiner never sees that there are several.
-        stat = self.rule.lift(pairs.reshape(-1, 2))
-        return jax.tree.map(lambda part: part.reshape(*counts.shape, *part.shape[1:]) if jnp.ndim(part) else part, stat)
+        lead, stat = pairs.shape[:-1], self.rule.lift(pairs.reshape(-1, pairs.shape[-1]))
+        return jax.tree.map(lambda part: part.reshape(*lead, *part.shape[1:]) if jnp.ndim(part) else part, stat)
 
     def finish(self, stat: PyTree) -> Answer:
         """Return the margins of the binary answers as class scores, and their normalised probabilities."""
         # Shapes alone, without computing: how many axes the binary combiner's planes have behind the class axis.
-        one_leaf = jax.ShapeDtypeStruct((1, 2), jnp.result_type(float))
+        one_leaf = jax.ShapeDtypeStruct((1, 2 * len(self.count_sets)), jnp.result_type(float))
         binary_stat = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)
         planes, structure = jax.tree.flatten(stat, is_leaf=lambda node: isinstance(node, TwoFloat))
         trailing = [plane.ndim - 1 for plane in jax.tree.leaves(binary_stat)]
@@ -126,7 +132,7 @@ class OneVsRest(Combiner[Answer]):
         log_probability = log_softmax(log_probability)
         return Answer(scores, None, jnp.exp(log_probability), log_probability)
 
-    def _own_scorers(self) -> Iterator[Partial]:
+    def _own_scorers(self) -> Iterator[tuple[Partial, tuple[str, ...]]]:
         """Return no scorers, since those within get counts of each class against the rest."""
         return iter(())
 
@@ -163,20 +169,22 @@ def _stacked(rules: tuple[Combiner, ...]) -> Combiner:
     return jax.tree.map(lambda *parts: jnp.stack([jnp.asarray(part) for part in parts]), *rules)
 
 
-def _lift_every_leaf(rule: Combiner, counts: Num[Array, "... 2"]):
+def _lift_every_leaf(rule: Combiner, counts: Num[Array, "... columns"]):
     """Return the statistic with an entry per leaf: scalars of the tree, which may differ by class, are repeated."""
-    lead, stat = counts.shape[:-1], rule.lift(counts.reshape(-1, 2))
+    lead, stat = counts.shape[:-1], rule.lift(counts.reshape(-1, counts.shape[-1]))
     return jax.tree.map(
         lambda part: part.reshape(*lead, *part.shape[1:]) if jnp.ndim(part) else jnp.broadcast_to(part, lead), stat
     )
 
 
-def _against_rest(counts: Num[Array, "... classes"]) -> Num[Array, "... classes 2"]:
-    """Return (N - w_c, w_c) for each class c, for counts w with the sum N."""
+def _against_rest(counts: Num[Array, "... sets classes"]) -> Num[Array, "... classes columns"]:
+    """Return (N - w_c, w_c) for each class c, for counts w with the sum N, those of the count sets side by side."""
 
     def pairs(counts):
         total = jnp.sum(counts, axis=-1, keepdims=True)
-        return jnp.stack([total - counts.astype(total.dtype), counts.astype(total.dtype)], axis=-1)
+        by_set = jnp.stack([total - counts.astype(total.dtype), counts.astype(total.dtype)], axis=-1)
+        *lead, n_sets, n_classes, _ = by_set.shape
+        return jnp.moveaxis(by_set, -3, -2).reshape(*lead, n_classes, 2 * n_sets)
 
     # Integers stay integers, since combiners compare them exactly.
     exact_pairs = pairs(counts)
@@ -184,7 +192,8 @@ def _against_rest(counts: Num[Array, "... classes"]) -> Num[Array, "... classes 
         return exact_pairs
     rounded_pairs = pairs(counts.astype(float_dtype(counts)))
     # Integer totals may have wrapped: exact pairs are right only where the rounded ones fit; elsewhere divided by C.
-    fits = rounded_pairs[..., :1] < 0.999 * jnp.iinfo(exact_pairs.dtype).max
+    rest = jnp.max(rounded_pairs[..., ::2], axis=-1, keepdims=True)
+    fits = rest < 0.999 * jnp.iinfo(exact_pairs.dtype).max
     return jnp.where(fits, exact_pairs, (rounded_pairs / counts.shape[-1]).astype(exact_pairs.dtype))
 
 
@@ -194,5 +203,5 @@ def _class_axis_leads(part: Array, *, trailing: int, collected: bool) -> Array:
     ``trailing`` is the number of these axes, -1 for a scalar of the tree; ``collected`` adds an axis of trees.
     """
     if trailing < 0:  # a number per tree has no class axis: give it one, so that it meets every class
-        return part[..., None] if part.ndim else part
+        return jnp.expand_dims(part, -2 if collected else -1) if part.ndim else part
     return jnp.moveaxis(part, -1 - trailing, -2 - trailing) if collected else part

@@ -15,7 +15,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Float, Num
 
 from jaxunc import scorers
-from jaxunc._checks import check_one_of
+from jaxunc._checks import check_one_of, is_concrete
 from jaxunc._numerics import divide_by_shared, safe_divide, shares_of, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.scorers import as_partial, score_width, support
@@ -67,15 +67,16 @@ class Mean(Combiner[Answer]):
         return answer_of_mean(stat, score_width(self.scorer))
 
 
-def answer_of_mean(stat: PyTree, width: float) -> Answer:
+def answer_of_mean(stat: PyTree, width: float | Float[Array, ""]) -> Answer:
     """Return the answer of mean leaf scores: the totals ``stat["score"]`` over the numbers of trees ``stat["trees"]``.
 
     ``width`` is the length of the interval of the scorer's values, infinite for scores without a bound.
     """
     total, trees = stat["score"], jnp.asarray(stat["trees"])[..., None]
     scores = divide_by_shared(total, trees)
-    if total.shape[-1] == 1 or math.isinf(width):
+    if total.shape[-1] == 1 or _is_infinite(width):
         return answer_of_scores(scores, width)
+    width = _as_precise(width, total)
     # A class without counts in any leaf must have exactly 0. So shares come from the totals, since a rounded mean of
     # many -1/C need not be -1/C. The 0 comes by comparison, with the total's slope, whatever the compiler fuses.
     total, even_share = total / width, trees * (1 / total.shape[-1])
@@ -83,26 +84,37 @@ def answer_of_mean(stat: PyTree, width: float) -> Answer:
     return Answer.from_shares(shares_of(shares), scores, None)
 
 
-def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
+def answer_of_scores(scores: Float[Array, "... k"], width: float | Float[Array, ""]) -> Answer:
     """Return the answer of combined leaf scores ``[... k]``: for two classes k is 1, for more their number.
 
     ``width`` is the length of the interval of the scorer's values, infinite for scores without a bound.
     """
+    is_unbounded, width = _is_infinite(width), _as_precise(width, scores)
     if scores.shape[-1] == 1:
         score = scores[..., 0]
         class_scores = jnp.stack([-score, score], axis=-1)
-        if math.isinf(width):
+        if is_unbounded:
             return Answer(class_scores, score, None, None)
         # A score in an interval of this width around 0, read as a probability around one half.
         shares = 0.5 + class_scores / width
         is_outside = (shares < 0) | (shares > 1)  # not `clip`, which halves the slope at 0 and 1
         return Answer.from_shares(jnp.where(is_outside, jnp.clip(shares, 0.0, 1.0), shares), class_scores, score)
-    if math.isinf(width):
+    if is_unbounded:
         return Answer(scores, None, None, None)
     shares = scores / width + 1 / scores.shape[-1]
     shares = jnp.where(shares < 0, 0.0, shares)  # not `maximum`, which halves the slope at 0
     # Medians and extremes may find every class improbable.
     return Answer.from_shares(shares_of(shares), scores, None)
+
+
+def _is_infinite(width: float | Float[Array, ""]) -> bool:
+    """Return whether scores of this width have no bound; those of a traced width have one."""
+    return is_concrete(width) and math.isinf(width)
+
+
+def _as_precise(width: float | Float[Array, ""], scores: Float[Array, "... k"]) -> float | Float[Array, ""]:
+    """Return a traced width in the precision of the scores; a plain number as it is."""
+    return width if isinstance(width, float) else jnp.asarray(width, scores.dtype)
 
 
 def score_planes(scorer: Callable[..., Any], counts: Num[Array, "... classes"]) -> Array:

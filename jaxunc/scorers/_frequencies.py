@@ -52,7 +52,7 @@ def scorer(
         The length of the interval around 0 that its values span (two classes): a score s reads as the probability
         1/2 + s/width of class 1. ``inf``: its values have no bound, and no such reading. A function may be passed where
         the width depends on the settings. It is called with the settings that a ``Partial`` fixes, as keywords; it has
-        defaults for the others.
+        defaults for the others. Settings that are leaves it gets as traced arrays: of them it makes a finite width.
     static
         Names of the settings that choose its program, such as methods, bools and sizes. Each value must have a hash,
         and has a program of its own. All other settings, except strings and None, are leaves, which can be traced and
@@ -109,15 +109,18 @@ def declared(function: Callable[..., Any]) -> Declaration:
     return getattr(_within(function)[0], "declaration", Declaration())
 
 
-def score_width(scorer: Callable[..., Any]) -> float:
+def score_width(scorer: Callable[..., Any]) -> Any:
     """Return the declared width of a scorer's values, through any ``Partial`` around it; 1 if none is declared.
 
-    Infinite for scores without a bound, which have no reading as a probability.
+    It is a float, infinite for scores without a bound, which have no reading as a probability. It is a traced array,
+    taken for finite, if it depends on traced settings.
     """
     function, settings = _within(scorer)
     width: Any = declared(function).width
     if callable(width):
         width = width(**settings)
+    if not is_concrete(width):
+        return width
     return float(width) if width > 0 else math.inf
 
 
@@ -163,8 +166,8 @@ def as_partial(scorer: Callable[..., Any]) -> Partial:
     A plain function has none. ``functools.partial`` becomes a ``Partial``, and nested partials become one. Some
     settings become structure, since programs differ by them: strings, None, all that is not a number, and settings that
     the function declares as static (`scorer`). If it declares nothing, bools and ints become structure too. An int with
-    a declared domain becomes a float, which can be learned. A ``functools.partial`` with positional arguments stays as
-    it is, unless these are arrays and floats.
+    a declared domain becomes a float, which can be learned. Arrays of the host are copied, as their owner may write to
+    them. A ``functools.partial`` with positional arguments stays as it is, unless these are arrays and floats.
 
     Raises a TypeError if the scorer is not a function, or a setting that is structure has no hash.
     """
@@ -189,6 +192,7 @@ def as_partial(scorer: Callable[..., Any]) -> Partial:
         for name, value in settings.items()
         if name not in choices
     }
+    args, numbers = jax.tree.map(lambda part: copy_in(part) if isinstance(part, np.ndarray) else part, (args, numbers))
     return Partial(ChosenScorer(function, tuple(sorted(choices.items()))) if choices else function, *args, **numbers)
 
 

@@ -119,34 +119,35 @@ def _pull(s, leaf: DegreeLeaf):
 
 
 def _losing_root(leaf: DegreeLeaf, steps):
-    """Return log z and s of the root of log L(s) = log z, z = z₀ + r s (r is ``reach``), where z₀ ≤ 0.
+    """Return log z and s of the root of h = log L(s) - log z, where z₀ ≤ 0; z = z₀ + r s, with r = ``reach``.
 
     Found by ``steps`` Newton steps in log z, since z may be far below the smallest float.
     """
     z0, reach = leaf.lead / leaf.n, leaf.reach
-
-    def point_at(log_z):
-        """Return z and s at a value of log z."""
-        z = jnp.exp(log_z)
-        return z, (z - z0) / reach
-
-    # The start is the smaller of two upper bounds of log z: log L at z = 0, and that by `curvature`. The latter is the
-    # root of log z = -curvature (z² + z₀²)/2, since (z - z₀)² ≥ z² + z₀²: there curvature z² is a value of Lambert's W.
-    curvature = leaf.curvature
-    bound = (lambert_w_of_exp(jnp.log(curvature) - curvature * z0 * z0) - jnp.log(curvature)) / 2
-    start = jnp.minimum(_log_likelihood(-z0 / reach, leaf.w, leaf.v), bound)
-    # As N → 0 the start approaches z = 1, where the likelihood is 0: stay off it.
-    start = jnp.minimum(start, -jnp.finfo(z0.dtype).eps)
+    start = _losing_start(leaf, z0, reach)
+    s_at = lambda z: (z - z0) / reach
 
     def newton(_, log_z):
-        z, s = point_at(log_z)
-        # The divisor is -h'(log z): θ = P + (1-P) z, so that d log L / d log z = -(1-P) z pull.
-        step = (_log_likelihood(s, leaf.w, leaf.v) - log_z) / (1 + leaf.rest * z * _pull(s, leaf))
+        z = jnp.exp(log_z)
+        h = _log_likelihood(s_at(z), leaf.w, leaf.v) - log_z
+        slope = 1 + leaf.rest * z * _pull(s_at(z), leaf)  # -h'(log z), since θ = P + (1-P) z
         # From the right Newton never overshoots on a concave function; the minimum only takes back rounding.
-        return jnp.minimum(log_z + step, start)
+        return jnp.minimum(log_z + h / slope, start)
 
     log_z = lax.fori_loop(0, steps, newton, start)
-    return log_z, point_at(log_z)[1]
+    return log_z, s_at(jnp.exp(log_z))
+
+
+def _losing_start(leaf: DegreeLeaf, z0, reach):
+    """Return an upper bound of log z at the root, where z₀ ≤ 0: the smallest of three; z = z₀ + r s, r is ``reach``."""
+    # L falls from its maximum at z₀ on, so that at the root log z = log L is at most log L at z = 0.
+    at_zero = _log_likelihood(-z0 / reach, leaf.w, leaf.v)
+    # log L ≤ -c (z-z₀)²/2 ≤ -c (z² + z₀²)/2 with the curvature c; this meets log z where c z² = W(c exp(-c z₀²)), with
+    # Lambert's W.
+    curvature = leaf.curvature
+    by_curvature = (lambert_w_of_exp(jnp.log(curvature) - curvature * z0 * z0) - jnp.log(curvature)) / 2
+    # As N → 0 both approach z = 1, where the likelihood is 0: stay off it.
+    return jnp.minimum(jnp.minimum(at_zero, by_curvature), -jnp.finfo(z0.dtype).eps)
 
 
 def _winning_root(leaf: DegreeLeaf, steps):
@@ -230,7 +231,8 @@ def plausibility(
     ------
     ValueError
         If counts are negative or not finite, or the last axis does not hold two classes. If the prior is not between 0
-        and 1, the method is unknown, or the grid is combined with a prior other than 1/2.
+        and 1, the method is unknown, or the grid is combined with a prior other than 1/2. A traced prior is not
+        checked; with the grid, scores are NaN unless it is 1/2.
 
     Notes
     -----
@@ -256,10 +258,11 @@ def plausibility(
     check_integer("grid_size", grid_size, 2, ": a grid needs its ends θ = 0 and θ = 1")
     if method == "exact":
         return support(counts, prior).preference
-    if not (is_concrete(prior) and np.all(np.asarray(prior) == 0.5)):
+    if is_concrete(prior) and not np.all(np.asarray(prior) == 0.5):
         raise ValueError(f"prior={prior} needs method='exact': the grid is the paper's, with support counted from 1/2.")
     degrees = grid_support_degrees(counts, grid_size=grid_size)
-    return degrees[..., 1] - degrees[..., 0]
+    # The value of a traced prior is unknown here: NaN rather than the scores of another prior.
+    return jnp.where(jnp.all(jnp.asarray(prior) == 0.5), degrees[..., 1] - degrees[..., 0], jnp.nan)
 
 
 class LeafUncertainty(NamedTuple):

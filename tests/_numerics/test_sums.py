@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jaxunc as ju
-from jaxunc._numerics import TwoFloat, as_counts, distinct_rows, float_dtype, two_float_from_limbs, two_sum
+from jaxunc._numerics import TwoFloat, as_counts, distinct_rows, float_dtype, log_average, two_float_from_limbs, two_sum
 from jaxunc.scorers import dominance, idm_interval
 from jaxunc.smoothing import BetaPrior, smooth
 from tests._refusal import refuses
@@ -67,6 +67,21 @@ def test_integers_of_two_limbs(n):
     """Exact below 2^48, in float32 too."""
     low, high = jnp.uint32(n % 2**32), jnp.int32(n // 2**32)
     assert fraction(jax.jit(two_float_from_limbs)(low, high)) == [n]
+
+
+def test_averages_of_logarithms():
+    """What has no weight has a slope in it, unless it is NaN; nothing has one where the sum is 0."""
+    average = jax.jit(jax.value_and_grad(log_average, argnums=1))
+    for logs, weights, value, slopes in (
+        ([0.0, np.log(3)], [1.0, 0.0], 0.0, [1, 3]),
+        ([np.nan, -200.0], [0.0, 1.0], -200.0, [0, 1]),
+        ([-200.0, -190.0], [1.0, 0.0], -200.0, [1, np.exp(10)]),
+        ([-np.inf, -np.inf], [0.5, 0.5], -np.inf, [0, 0]),
+    ):
+        actual, gradient = average(jnp.asarray(logs), jnp.asarray(weights))
+        assert actual == value
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-4)
+    assert np.isfinite(average(jnp.array([-1000.0, 0.0]), jnp.array([1.0, 0.0]))[1]).all()
 
 
 def test_float_dtype(x64):

@@ -13,6 +13,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxunc as ju
+from jaxunc.combiners import check_own_scorers
 from jaxunc.scorers import FractionsWarning
 from tests._forests import forest_of_leaves, toy_forest
 from tests._refusal import refuses
@@ -225,6 +226,41 @@ def test_scores_within_it_are_taken(scorer):
     rule = ju.Mean(scorer)
     answers = rule(LEAVES), jax.jit(rule)(LEAVES), ju.bind(TOY, rule)(np.zeros((3, TOY.n_features)))
     assert all(np.isfinite(answer).all() for answer in answers)
+
+
+def test_scorers_get_the_columns_of_their_count_set():
+    """Beside a rule of two count sets: checked by the columns that they are lifted from."""
+    pool = ju.LearnedPool([0.5, 0.5], reads=("own", "oob"))
+    wide, widths = np.concatenate([LEAVES, LEAVES[:, ::-1]], axis=1), []
+
+    def noting(counts):
+        widths.append(counts.shape[-1])
+        return small(counts)
+
+    check_own_scorers(ju.Stack([ju.Weighted(ju.Mean(noting), np.ones(2)), pool]), jnp.asarray(wide))
+    assert widths == [2]
+    rule = ju.combiners.Together(one=ju.Mean(too_wide), two=pool)
+    refuses(ValueError, r"gives the leaf \[0, 4\] the score 1;", rule, wide)
+
+
+class Listed(ju.Combiner):
+    """The mean count of class 1; a number for each tree tells how many trees there are."""
+
+    merge = "collect"
+
+    def lift(self, counts):
+        """The count, and 1 for the tree."""
+        return {"count": counts[..., 1], "tree": jnp.ones(())}
+
+    def finish(self, stat):
+        """The mean, for class 1 and against class 0."""
+        mean = stat["count"].sum(axis=-1) / stat["tree"].sum(axis=-1)
+        return ju.combiners.Answer(jnp.stack([-mean, mean], axis=-1), None, None, None)
+
+
+def test_numbers_of_trees_are_collected():
+    np.testing.assert_allclose(Listed()(COUNTS)[:, 1], COUNTS[..., 1].mean(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(ju.OneVsRest(Listed())(COUNTS), 2 * COUNTS.mean(axis=1), rtol=1e-6)
 
 
 class Bare(ju.Combiner):

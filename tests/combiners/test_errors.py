@@ -68,6 +68,7 @@ def _scored(scorer, counts=COUNTS):
 
 
 test_refusals = refusals(
+    ("without trees", _asked(ju.Mean(), COUNTS[:, :0]), "without any tree"),
     ("margin of three", lambda: ju.margin(np.ones((4, 3))), "margin compares two classes"),
     *(
         (f"prior {prior}", _made(ju.EvidenceAccumulation, np.asarray(prior)), words)

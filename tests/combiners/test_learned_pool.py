@@ -85,6 +85,13 @@ def test_gradients(counts, x64):
     check_grads(lambda r: r.log_probability(counts), (rule,), order=1, modes=["rev"], rtol=1e-5)
 
 
+def test_a_class_that_a_leaf_lacks_has_a_slope():
+    """As in the mean, whatever the leaf weighs."""
+    leaf, pool = jnp.array([[5.0, 0.0]]), lambda m, power: ju.LearnedPool(PRIOR, strength=m, size_power=power)
+    slope = jax.jit(jax.grad(lambda m, power: pool(m, power).probability(leaf)[1]))
+    np.testing.assert_allclose([slope(0.0, power) for power in (0.0, 1.0, -1.0)], PRIOR[1] / 5, rtol=1e-3)
+
+
 def test_words():
     said = ju.LearnedPool(PRIOR, size_power=0.2, strength=0.5, scale=1.6, noise=0.02).describe()
     wanted = ("counts 1.58 times as much", "0.5 instances of the prior", "more certain", "2 % of the labels")

@@ -68,6 +68,15 @@ def test_equal_rules_are_one(rule, rng, tolerance):
     tolerance.check(both.probability, one.probability, scale=1.0)
 
 
+def test_each_class_of_every_count_set(rng, tolerance):
+    sets = [jnp.asarray(random_counts(rng, (N, K), 3)) for _ in range(2)]
+    pool = ju.LearnedPool([0.5, 0.5], reads=("own", "oob"), inbag_weight=0.25)
+    pairs = [jnp.concatenate([against_rest(counts, c) for counts in sets], axis=-1) for c in range(3)]
+    margins = np.moveaxis(ju.margin(pool(jnp.stack(pairs))), 0, -1)
+    for rule in (ju.OneVsRest(pool), ju.OneVsRest([pool] * 3)):
+        tolerance.check(rule(jnp.concatenate(sets, axis=-1)), margins, kind="pi", scale=1.0)
+
+
 def test_scores_without_bound_have_no_probability(rng):
     counts = jnp.asarray(random_counts(rng, (N, K), 3))
     rule = ju.OneVsRest([ju.Mean(Partial(ju.scorers.ucb, n_samples=n)) for n in (50.0, 60.0, 70.0)])
@@ -118,6 +127,7 @@ test_refusals = pytest.mark.once(
         ("function in a list", _one_vs_rest(ju.Mean(), ju.scorers.probability), "no Combiner", TypeError),
         ("function", lambda: ju.OneVsRest(ju.scorers.probability), "no Combiner", TypeError),
         ("two of 3", lambda: _one_vs_rest(ju.Mean(), ju.Mean())()(THREE), "2 combiners, but counts have 3 classes"),
+        ("columns", lambda: ju.OneVsRest(ju.LearnedPool([0.5, 0.5], reads=("a", "b")))(THREE), "counts have 3 columns"),
         ("preferences", lambda: ju.OneVsRest([ju.GeneralizedVote(1.0)] * 3)(THREE), "with Preference", TypeError),
         ("priors in words", _by_name("own"), "priors='own' is unknown.*'even', 'forest'"),
         ("priors of two", _by_name([0.5, 0.5]), "priors has shape"),

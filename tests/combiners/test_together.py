@@ -1,4 +1,4 @@
-"""Averages of rules: both counts, order of names, degenerate weights, and what is refused."""
+"""Averages of rules: both counts, order of names, degenerate weights, what is refused; calibrated certainty."""
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,8 @@ def test_averages_by_name_in_any_order_and_of_a_sequence(counts):
     blend = ju.Stack({"pooling": ju.Pooling(), "mean": ju.Mean()}, [0.0, 1.0])
     np.testing.assert_allclose(blend.probability(counts), ju.Mean().probability(counts), atol=1e-6)
     slope = jax.grad(lambda rule: rule.log_probability(counts)[0, 0])(blend)
-    assert np.all(np.isfinite(slope.weights))
+    pooled, averaged = (rule.probability(counts)[0, 0] for rule in (pooling, mean))
+    np.testing.assert_allclose(slope.weights, [0, pooled / averaged - 1], atol=1e-5)
     rules = [ju.Pooling(), ju.Mean()] + [ju.Vote()] * 9
     weights = np.array([0.6, 0.3] + [0.1] + [0] * 8)
     blend = ju.Stack(rules, weights)
@@ -45,6 +46,26 @@ def test_rules_of_one_kind_read_the_inbag_counts(counts, rng):
     assert blend.count_sets == ("own", "oob")
     wanted = (pool.probability(wide) + ju.Mean().probability(counts)) / 2
     np.testing.assert_allclose(blend.probability(wide), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rule", "settings", "scores"),
+    [
+        (ju.Mean(), {"clip": 1e-8, "one_vs_rest": True}, [np.log(1e-8), -1e-8]),
+        (ju.EvidenceAccumulation(0.5, smoothing=0.0), {"clip": 0.0}, [-np.inf, 0]),
+    ],
+    ids=["one against the rest", "veto"],
+)
+def test_calibrated_certainty(rule, settings, scores):
+    """The clip holds however small it is, and a veto stays one; slopes are finite."""
+
+    def total(scale, counts):
+        answer = ju.Calibrated(rule, scale, **settings).answer(counts)
+        return answer.log_probability[1], answer.class_scores
+
+    slopes, actual = jax.jit(jax.grad(total, (0, 1), has_aux=True))(1.0, jnp.array([[0.0, 5.0]]))
+    np.testing.assert_allclose(actual - actual[1], np.array(scores) - scores[1], rtol=1e-5)
+    assert all(np.isfinite(slope).all() for slope in slopes)
 
 
 BOTH = {"mean": ju.Mean(), "vote": ju.Vote()}

@@ -78,6 +78,28 @@ def test_widths():
         assert {score_width(scorer) for scorer in scorers} == {width}
 
 
+@ju.scorers.scorer(width=lambda scale=1.0, **_: scale)
+def scaled(counts, *, scale):
+    return scale * ju.scorers.probability(counts)
+
+
+def test_widths_of_settings_that_are_leaves():
+    """Traced in the combiner's program: the probability does not depend on the scale."""
+    rule = ju.Mean(Partial(scaled, scale=3.0))
+    for counts in (np.array([[3, 1], [0, 4]]), np.array([[3, 1, 2], [0, 4, 1]])):
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(rule.probability(counts), shares.mean(axis=0), rtol=1e-6)
+    assert (score_width(rule.scorer), score_width(Partial(scaled, scale=np.inf))) == (3, np.inf)
+
+
+def test_arrays_of_the_host_are_copied():
+    given = [np.array([0.25, 0.75]), np.array(2.0)]
+    rule = ju.Mean(partial(bare, *given[:1], scale={"all": given}))
+    for array in given:
+        array[...] = 0
+    assert [np.max(leaf) for leaf in jax.tree.leaves(rule)] == [0.75, 0.75, 2.0]
+
+
 def test_what_cannot_be_declared():
     refuses(TypeError, "static='steps' is a word", ju.scorers.scorer, static="steps")
     with refuses(TypeError, r"steps=\[1, 2\] is a static setting of the scorer, but has no hash"):

@@ -91,6 +91,14 @@ def test_grid_as_a_method_of_plausibility():
     assert degrees[1, 1] == degrees[2, 0] == degrees[2, 1] == 1
 
 
+def test_traced_priors():
+    """As a combiner's settings are: 1/2 is the grid's own prior, and another has no score."""
+    score = jax.jit(lambda prior: ju.scorers.plausibility(jnp.array([3, 7]), prior, method="grid", grid_size=101))
+    degrees = grid_support_degrees(jnp.array([3, 7]), grid_size=101)
+    np.testing.assert_allclose(score(jnp.array(0.5)), degrees[1] - degrees[0], rtol=1e-6)
+    assert np.isnan(score(jnp.array(0.25)))
+
+
 FOUR = np.ones((4, 2))
 test_refusals = refusals(
     ("one node", lambda: grid_support_degrees(FOUR, grid_size=1), "grid_size=1 must be at least 2"),
