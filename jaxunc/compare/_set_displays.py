@@ -411,7 +411,7 @@ class CoverageDisplay(Display):
     ------
     ValueError
         If there is not one share for each coverage, a coverage is outside (0, 1) or a share outside [0, 1], or n < 1.
-        In `from_predictions`, also if the shapes do not fit.
+        In `from_predictions`, also if the shapes do not fit, or an interval or a target is NaN.
     TypeError
         In `from_estimator`, if the estimator has no ``predict_interval``.
 
@@ -462,6 +462,8 @@ class CoverageDisplay(Display):
                 f"intervals has shape {ends.shape} and y {truth.shape}; expected [coverages instances 2] and "
                 "[instances]."
             )
+        if np.isnan(ends).any() or np.isnan(truth).any():
+            raise ValueError("intervals or y holds NaN; leave out rows whose target or interval is not known.")
         held = (ends[..., 0] <= truth) & (truth <= ends[..., 1])
         return cls(coverages, held.mean(axis=1), n=len(truth), name=name).plot(ax, **kwargs)
 

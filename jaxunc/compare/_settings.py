@@ -180,12 +180,11 @@ class Settings:
                     f"--counts='oob' needs trees that are grown on bags of the data, and {name} grows on all of it. "
                     f"Leave {name} out, or take --counts held_out."
                 )
-        for size in self.leaf_sizes if not self.has_model else ():
-            _check_range("--leaf-sizes", size, 1, "the least number of instances in a leaf")
-        _check_range("--trees", self.n_trees, 1, "the number of trees in a forest")
-        _check_range("--repeats", self.n_repeats, 1, "the number of repetitions of the cross-validation")
-        _check_range("--folds", self.n_folds, 2, "the number of parts of which each is the test set once")
-        _check_range("--seed", self.seed, 0, "the seed of folds and forests")
+        if not self.has_model:
+            least_of_leaf = ("--leaf-sizes", 1, "the least number of instances in a leaf")
+            object.__setattr__(self, "leaf_sizes", tuple(_integer(size, *least_of_leaf) for size in self.leaf_sizes))
+        for name, option, least, meaning in _NUMBERS:
+            object.__setattr__(self, name, _integer(getattr(self, name), option, least, meaning))
         if (
             self.counts != "inbag"
             and not (self.is_given or self.numbers)
@@ -277,10 +276,20 @@ def checked_costs(costs: Any) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(float(cost) for cost in row) for row in values)
 
 
-def _check_range(option: str, value: int, least: int, meaning: str) -> None:
-    """Raise a ValueError, which names the option and its meaning, unless ``least`` ≤ value < 2³¹."""
-    if not least <= value < 2**31:
+_NUMBERS = (
+    ("n_trees", "--trees", 1, "the number of trees in a forest"),
+    ("n_repeats", "--repeats", 1, "the number of repetitions of the cross-validation"),
+    ("n_folds", "--folds", 2, "the number of parts of which each is the test set once"),
+    ("seed", "--seed", 0, "the seed of folds and forests"),
+)
+"""Fields of `Settings` that are integers: (field, option, least value, meaning)."""
+
+
+def _integer(value: Any, option: str, least: int, meaning: str) -> int:
+    """Return an integer as Python's, which JSON can hold; a ValueError names the option if it is none in range."""
+    if not isinstance(value, int | np.integer) or not least <= value < 2**31:
         raise ValueError(f"{option}={value} ({meaning}) is out of range; expected an integer from {least} to 2^31 - 1.")
+    return int(value)
 
 
 class Cell(NamedTuple):

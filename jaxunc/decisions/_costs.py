@@ -200,7 +200,13 @@ def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[
 
     def find_best_set(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
         expected, gross = expected_values(share, by_class), expected_values(share, jnp.abs(by_class))
-        return candidates[jnp.argmax(_not_by_rounding(expected, gross), axis=-1)]
+        best_set = jnp.argmax(_not_by_rounding(expected, gross), axis=-1)
+        # Not a gather, which JAX refuses for rows on a mesh of explicit axes.
+        shape = (*best_set.shape, *candidates.shape)
+        is_best = jnp.broadcast_to(best_set[..., None, None], shape) == lax.broadcasted_iota(
+            best_set.dtype, shape, best_set.ndim
+        )
+        return jnp.any(is_best & jnp.broadcast_to(candidates, shape), axis=-2)
 
     return find_best_set
 

@@ -236,6 +236,9 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
                 f"interval{list(index)} is [{low[index]}, {high[index]}]; bounds of a probability must obey "
                 "0 <= lower <= upper <= 1."
             )
+        if not is_of_jax(interval):  # by ranks, since JAX may have rounded the bounds
+            _, ranks = np.unique(np.stack([np.asarray(bound) for bound in interval]), return_inverse=True)
+            lower, upper = jnp.asarray(ranks.reshape(2, *low.shape).astype(np.int32))
     remaining = _interval_dominance(lower, upper)
     return remaining if is_of_jax(interval) else np.array(remaining)
 

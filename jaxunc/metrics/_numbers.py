@@ -67,7 +67,11 @@ def interval_score(
     if is_concrete(interval) and (np.asarray(lower) > np.asarray(upper)).any():
         row = int(np.argmax(np.asarray(lower) > np.asarray(upper)))
         raise ValueError(f"interval {row} has its lower end {lower[row]} above its upper end {upper[row]}; swap them.")
-    return _interval_score(*map(as_floats, (upper - lower, lower - y, y - upper)), 2 / (1 - coverage))
+    # An interval of one infinite point has the width 0: the miss makes its score infinite.
+    where = np.where if isinstance(lower, np.ndarray) else jnp.where
+    is_infinite_point = (lower == upper) & (abs(lower) == np.inf)
+    width = where(is_infinite_point, 0, upper) - where(is_infinite_point, 0, lower)
+    return _interval_score(*map(as_floats, (width, lower - y, y - upper)), 2 / (1 - coverage))
 
 
 @jit
@@ -164,8 +168,8 @@ def crps(
 
     Notes
     -----
-    By sorting, O(k log k) an instance. Precision is as for `interval_score`. For probabilities of targets in bins
-    ``TargetBins.crps`` is exact.
+    By sorting, O(k log k) an instance. Infinite points that have a share give an infinite score. Precision is as for
+    `interval_score`. For probabilities of targets in bins ``TargetBins.crps`` is exact.
 
     References
     ----------
@@ -197,11 +201,14 @@ def _crps(apart, shares):
     order = jnp.argsort(apart, axis=1)
     apart = jnp.take_along_axis(apart, order, axis=1)
     shares = jnp.take_along_axis(jnp.broadcast_to(shares, apart.shape), order, axis=1)
-    # Between two points F is constant: the integrand is F² below y, and (1 - F)² above.
+    # Between two points F is constant: the integrand is F² below y, and (1 - F)² above. Where it is 0, as beyond the
+    # outermost points of a positive share, the points may be infinite, as may be two equal ones.
     below = jnp.cumsum(shares, axis=1)[:, :-1]
+    has_above = jnp.cumsum(shares[:, ::-1], axis=1)[:, ::-1][:, 1:] > 0
     low, high = apart[:, :-1], apart[:, 1:]
-    integrals = below**2 * (jnp.minimum(high, 0) - jnp.minimum(low, 0))
-    integrals = integrals + (1 - below) ** 2 * (jnp.maximum(high, 0) - jnp.maximum(low, 0))
+    length = lambda bound, counts: jnp.where(counts & (low < high), bound(high, 0) - bound(low, 0), 0)
+    integrals = below**2 * length(jnp.minimum, below > 0)
+    integrals = integrals + (1 - below) ** 2 * length(jnp.maximum, has_above)
     return mean(jnp.sum(integrals, axis=1) + jnp.maximum(apart[:, 0], 0) + jnp.maximum(-apart[:, -1], 0))
 
 

@@ -28,7 +28,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, PyTree, UInt32
 
 from jaxunc._numerics import ceil_div, jit, multiple_of, padded_rows
-from jaxunc.combiners import Combiner, Merging, read_answer
+from jaxunc.combiners import Combiner, Merging
 from jaxunc.inference import Carry, PackedTrees, Part, Spec, finish_rows, in_blocks, rejoin
 
 from ._mesh import Grid
@@ -293,7 +293,8 @@ def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: Py
     def of_device(combiner, merged):
         # A device sees one place along 'data': the leading axis has length one.
         rows = jax.tree.map(lambda part: part[0] if part.ndim else part, merged)
-        return _add_data_axis(read_answer(combiner.finish(rows), readout))
+        n_rows = next((len(part) for part in jax.tree.leaves(rows) if part.ndim), 2)
+        return _add_data_axis(finish_rows(combiner, readout, rows, n_rows))
 
     axes = lambda parts: jax.tree.map(lambda part: grid.answer_spec if part.ndim else P(), parts)
     answer = jax.eval_shape(of_device, combiner, merged)  # tells which parts of the answer are numbers for all rows

@@ -1,5 +1,6 @@
 """A bound forest distributed over a mesh of devices: `shard` makes a `ShardedForest`."""
 
+import copy
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, overload
@@ -158,6 +159,18 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         self._grid, self._engine = grid, _engine_of(bound)
         self._combiner = on_every_device(grid, bound.combiner)
         self._tree_shards: dict[bool, TreeShards] = {False: place(grid, self._engine.packed)}
+
+    def __copy__(self) -> "ShardedForest[AnswerT]":
+        return ShardedForest(self.bound, self._grid)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ShardedForest[AnswerT]":
+        return ShardedForest(copy.deepcopy(self.bound, memo), self._grid)
+
+    def _attributes(self) -> Any:
+        raise TypeError(
+            "a sharded forest lies on this process's devices, and cannot be pickled. Pickle its bound forest "
+            "(sharded.bound), and shard that again."
+        )
 
     @property
     def forest(self) -> Forest:

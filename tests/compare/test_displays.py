@@ -252,6 +252,11 @@ test_refusals = refusals(
     ("no shares", covered([0.5], [1.5]), r"no shares in \[0, 1\]"),
     ("no rows", covered([0.5], [0.5], n=0), "n=0 is below 1"),
     ("axes", lambda: compare.CoverageDisplay.from_predictions(ENDS, TRUTH, coverages=[0.5]), "intervals has shape"),
+    (
+        "no target",
+        lambda: compare.CoverageDisplay.from_predictions(ENDS[None], TRUTH * np.nan, coverages=[0.5]),
+        "intervals or y holds NaN",
+    ),
     ("no law", lambda: compare.CoverageDisplay.from_estimator(3, TRUTH, TRUTH), "is a int without predict", TypeError),
     ("NaN in a map", drawn(V * np.nan), "aleatoric holds NaN"),
     ("epistemic NaN", drawn(V, V * np.nan), "epistemic holds NaN"),

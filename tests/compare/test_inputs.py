@@ -3,6 +3,8 @@
 How cells of files are read, and what every command refuses of them, `tests/streaming` and `tests/commands` test.
 """
 
+import json
+
 import joblib
 import numpy as np
 import pandas as pd
@@ -93,17 +95,13 @@ WHOLE = "a,y\n" + "".join(f"{i},{i % 7}\n" for i in range(40))
 WORDY = WHOLE.replace(",1\n", ",x\n")
 
 
-def row(content, *said: str, name="t.csv", target: str | None = "y", numbers: bool | None = None) -> tuple:
+def row(content, *said: str, name="t.csv", target="y", numbers: bool | None = None) -> tuple:
     return content, said, name, (target, (), numbers)
 
 
 REFUSED = {
-    "blank": row("\n\n", "DATA=", "it is empty", "Pass a CSV file"),
     "not gzip": row("a,y\n1,2\n", "cannot be read as CSV", "gzip", name="t.csv.gz"),
-    "not Parquet": row(ROWS, "cannot be read as Parquet", "Pass a CSV file", name="t.parquet"),
-    "no target": row(ROWS, "--target is missing", "'a', 'b', 'y'", "add --target 'y'", target=None),
     "unknown target": row(ROWS, "has no column 'Y'", "Did you mean 'y'?", "'a', 'b', 'y'", target="Y"),
-    "target all missing": row("a,b,y\n1,2,\n3,4,NA\n", "missing in all 2 rows", "another column"),
     "infinite": row(ROWS + "1,2,\n1,inf,0\n-inf,1e39,0\n", "column 'a' of", "1 infinite", "first in row 43 of"),
     "infinite target": row("a,y\n1,.5\n2,\n3,inf\n4,-inf\n5,1\n", "infinite in 2 of 5 rows (row 3 of the data first)"),
     "huge target": row("a,y\n1,1e17\n2,2e17\n", "beyond 2^53", "a quantity in a larger unit"),
@@ -187,11 +185,7 @@ def test_numbers_come_in_units_of_their_spread(write, factor, unit):
     assert [f"'y' is counted in units of {unit:g}."] * (unit != 1) == [n for n in table.notes if "units" in n]
 
 
-def test_missing_files_and_columns_of_one_name_are_refused(write, tmp_path):
-    path = write("vowels.csv", ROWS)
-    near = r"vowel.csv' does not exist. Did you mean 'vowels.csv'\?"
-    for wrong, match in ((path.parent / "vowel.csv", near), (path.parent, "is a folder")):
-        refuses(ValueError, match, compare.study_table, wrong, "y")
+def test_columns_of_one_name_are_refused(tmp_path):
     parquet.write_table(pyarrow.table([[1, 2], [3, 4], [0, 1]], names=["a", "a", "y"]), tmp_path / "t.parquet")
     match = r"several columns named 'a'|cannot be read as Parquet"
     refuses(ValueError, match, compare.study_table, tmp_path / "t.parquet", "y")
@@ -227,6 +221,12 @@ def test_indices_and_large_classes(write):
 
 def test_the_mean_goes_by_both_of_its_names():
     assert compare.Settings(combiners=["learned", "mean"]).combiners == ("probability", "learned")
+
+
+def test_integers_of_numpy_are_kept_in_json():
+    counted = {"n_trees": np.int64(3), "n_repeats": np.int32(1), "n_folds": np.uint8(2), "seed": np.int64(0)}
+    json.dumps(vars(compare.Settings(leaf_sizes=np.array([4, 2]), **counted)))
+    refuses(ValueError, "--trees=2.5 .* expected an integer", compare.Settings, n_trees=2.5)
 
 
 def test_costs_that_settings_refuse():

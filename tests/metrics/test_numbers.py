@@ -6,6 +6,7 @@ import pytest
 
 from jaxunc.metrics import crps, interval_score, pinball_loss
 from tests._refusal import refusals
+from tests.metrics import _reference as reference
 
 LEVELS = np.array([0.0, 0.1, 0.5, 0.95, 1.0])
 
@@ -15,38 +16,16 @@ def drawn(seed, n=40, shift=0.0):
     return shift + np.sort(rng.normal(size=(n, 5)).round(1), axis=1), shift + rng.normal(size=n).round(1)
 
 
-def interval_by_loops(ends, y, coverage):
-    found = []
-    for (low, high), value in zip(ends, y, strict=True):
-        miss = low - value if value < low else value - high if value > high else 0.0
-        found.append(high - low + 2 / (1 - coverage) * miss)
-    return np.mean(found)
-
-
-def pinball_by_loops(predicted, y, levels):
-    lost = lambda apart, level: level * apart if apart >= 0 else (level - 1) * apart
-    rows = zip(predicted, y, strict=True)
-    return np.mean([lost(value - q, level) for row, value in rows for q, level in zip(row, levels, strict=True)])
-
-
-def crps_by_loops(values, y, probs):
-    found = []
-    for v, value, p in zip(values, y, probs, strict=True):
-        spread = sum(a * b * abs(s - t) for a, s in zip(p, v, strict=True) for b, t in zip(p, v, strict=True))
-        found.append(sum(a * abs(s - value) for a, s in zip(p, v, strict=True)) - spread / 2)
-    return np.mean(found)
-
-
 @pytest.mark.parametrize("shift", [0.0, 1e8])
 @pytest.mark.parametrize("seed", range(3))
 def test_against_loops(seed, shift):
     values, y = drawn(seed, shift=shift)
     probs = np.random.default_rng(seed).dirichlet(np.ones(5) / 2, len(y))
     check = lambda found, expected: np.testing.assert_allclose(float(found), expected, rtol=1e-5, atol=1e-6)
-    check(interval_score(values[:, [0, 3]], y, coverage=0.7), interval_by_loops(values[:, [0, 3]], y, 0.7))
-    check(pinball_loss(values, y, quantiles=LEVELS), pinball_by_loops(values, y, LEVELS))
-    check(crps(values[:, ::-1], y), crps_by_loops(values, y, np.full(values.shape, 0.2)))
-    check(crps(values, y, probs=probs), crps_by_loops(values, y, probs))
+    check(interval_score(values[:, [0, 3]], y, coverage=0.7), reference.interval_score(values[:, [0, 3]], y, 0.7))
+    check(pinball_loss(values, y, quantiles=LEVELS), reference.pinball_loss(values, y, LEVELS))
+    check(crps(values[:, ::-1], y), reference.crps(values, y, np.full(values.shape, 0.2)))
+    check(crps(values, y, probs=probs), reference.crps(values, y, probs))
     check(crps(values[:, :1], y), np.abs(values[:, 0] - y).mean())
 
 
@@ -76,6 +55,19 @@ test_refusals = refusals(
     ("weights", lambda: crps(V, Y, probs=np.ones(V.shape)), "add to 1"),
     ("fewer weights", lambda: crps(V, Y, probs=np.ones((len(V), 2))), "probs has shape"),
 )
+
+
+def test_infinite_points():
+    """They cost nothing without a share, and else without end; as does an interval of one of them."""
+    y = np.zeros(1)
+    assert float(interval_score(np.array([[np.inf, np.inf], [0.0, 1.0]]), np.zeros(2))) == np.inf
+    for values, expected in (([-np.inf, 1.0, 2.0, np.inf], 1.25), ([-np.inf, -5.0, -3.0, np.inf], 3.5)):
+        points, shares = np.array([values]), np.array([[0, 0.5, 0.5, 0]])
+        assert float(crps(points, y, probs=shares)) == pytest.approx(expected)
+        slope = jax.grad(lambda v, shares=shares: crps(v, np.float32(y), probs=shares))(np.float32(points))
+        assert np.isfinite(slope).all()
+        assert float(crps(points, y)) == np.inf
+    assert float(crps(np.array([[np.inf, np.inf]]), y)) == np.inf
 
 
 def test_infinite_quantiles_at_the_outermost_levels_cost_nothing():

@@ -4,7 +4,7 @@
 """
 
 import re
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 import jaxunc as ju
 from jaxunc.combiners import has_tree_fields, merge_kinds
+from jaxunc.decisions import expected_utility_set
 from jaxunc.estimators import UncertainForestRegressor
 from jaxunc.inference import _device_calls, _merge_leaves
 from jaxunc.inference._by_rows import ByRows
@@ -51,7 +52,7 @@ grid = lambda data, tree: jax.make_mesh((data, tree), ("data", "tree"))
 mask_of = lambda n: np.arange(n)[:, None] % 5 != np.arange(TREES) % 5
 
 
-grown_forest = partial(forest_with_all_leaves, 2, TREES)
+grown_forest = lambda n_classes=2: forest_with_all_leaves(n_classes, TREES)
 
 
 def merges() -> ju.Combiner:
@@ -102,6 +103,14 @@ def test_the_same_answers_as_on_one_device(shape):
     agree(sharded, data())
     if shape in [(8, 1), (2, 4)]:
         agree(sharded, data(missing=True), mask_of(397))
+
+
+def test_an_answer_does_not_depend_on_how_many_rows_a_device_has():
+    forest = grown_forest(3)
+    sharded, X = ju.shard(ju.bind(forest, ju.AveragedIntervals(1.0)), grid(8, 1)), data(30)
+    expected = jax.tree.map(np.asarray, sharded.bound.answer(X))
+    for n in (1, 3, 8, 9):
+        check(sharded.answer(X[:n]), jax.tree.map(lambda part, n=n: part[:n], expected))
 
 
 @lru_cache
@@ -330,6 +339,13 @@ def explicit(shape=(4, 2), kinds=("Explicit", "Explicit")):
 
 def dealt_out(array, mesh, *axes):
     return jax.device_put(array, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)))
+
+
+def test_sets_of_rows_of_explicit_axes():
+    probs = np.random.default_rng(0).dirichlet(np.ones(3), 368).astype(np.float32)
+    matrix = np.random.default_rng(1).normal(size=(7, 3))
+    decided = expected_utility_set(dealt_out(probs, explicit(), "data"), matrix)
+    np.testing.assert_array_equal(decided, expected_utility_set(probs, matrix))
 
 
 @pytest.mark.parametrize("walk", ["blocks", "levels"])

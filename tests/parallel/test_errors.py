@@ -1,5 +1,7 @@
 """Meshes and forests that are refused, and what is said."""
 
+import pickle
+
 import jax
 import numpy as np
 import pytest
@@ -45,6 +47,7 @@ test_refusals = refusals(
     ("five columns", _asked(lambda sharded: sharded(X[:, :5])), "X has 5 features"),
     ("three trees", _asked(lambda sharded: sharded(X, tree_mask=np.ones((5, 3), bool))), "tree_mask has shape"),
     ("no booleans", _asked(lambda sharded: sharded(X, tree_mask=np.ones((5, 12)))), "tree_mask has dtype", TypeError),
+    ("pickle", _asked(pickle.dumps), "lies on this process's devices.*Pickle its bound forest", TypeError),
     (
         "no probability",
         lambda: ju.shard(ju.bind(toy_forest(2), ju.UncertaintyDecomposition()), MESH).probability(X),
