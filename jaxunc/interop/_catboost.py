@@ -177,7 +177,7 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
     if len(bias) not in (0, n_outputs):
         raise ValueError(f"the model's bias has {len(bias)} numbers for {n_outputs} outputs.")
     with np.errstate(over="ignore", invalid="ignore"):
-        trees = [tree._replace(leaf_values=(scale * tree.leaf_values).astype(np.float32)) for tree in trees]
+        trees = [tree._replace(leaf_values=scale * tree.leaf_values) for tree in trees]
     base, labels = bias if len(bias) else np.zeros(n_outputs), _labels(info, loss, n_outputs)
     return ensemble_of(trees, features.columns, base, _LINKS[loss], class_labels=labels)
 

@@ -105,7 +105,8 @@ def ensemble_of(
         leaves = np.flatnonzero(tree.left < 0)
         # Nodes that the root does not lead to have the index of the root: their values are no leaf's.
         leaves = leaves[(leaves == 0) | (index[leaves] != index[0])]
-        values[t, index[leaves]] = tree.leaf_values[leaves] - (0 if offset is None else offset[t])
+        with np.errstate(over="ignore"):  # `AdditiveTrees` refuses what is beyond float32
+            values[t, index[leaves]] = tree.leaf_values[leaves] - (0 if offset is None else offset[t])
     base_array = jnp.asarray(base, jnp.result_type(float))
     return AdditiveTrees(model_trees, jnp.asarray(values), base_array, link, trees_per_stage, class_labels, averaged)
 

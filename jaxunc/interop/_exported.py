@@ -4,6 +4,8 @@
 one test of intervals: they become one node again (`PlainSet`).
 """
 
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +18,8 @@ from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import IntervalNode, Trees, interval_nodes, reached_nodes
 from jaxunc.inference import OfSums, ReadOuts
 from jaxunc.tables import Columns
+
+from ._comparing_trees import next_above
 
 _BEYOND, _NONE = 2139095040, -2139095040
 """Order keys of the infinities: at the first every number goes left, below the second none does."""
@@ -166,22 +170,25 @@ def _set(trees: Trees, feature: int, test: IntervalNode, *, wide: bool) -> Plain
     key = np.asarray(intervals.upper, np.int64)
     all_inner, features = np.ones(len(key), bool), np.full(len(key), feature)
     upper, none_below = _numbers(trees, features, key, all_inner, wide=wide)
-    cuts = None if trees.columns.cuts is None else trees.columns.cuts[feature]
-    if cuts is None:
+    if trees.columns.cuts is None or trees.columns.cuts[feature] is None:
         # The next float32, also where ``upper`` is the largest float64 that rounds to its own float32.
         behind, _ = _numbers(trees, features, np.minimum(key + 1, _BEYOND), all_inner, wide=False)
     else:
-        with np.errstate(over="ignore"):  # above the largest number lies infinity
-            behind = np.nextafter(upper, np.inf)
-    # Interval i holds the numbers x with upper[i-1] < x <= upper[i]: none where codes between two cuts, or beyond them,
-    # are the ends. If no number is at or below an end (``none_below``), the next interval begins with -inf itself.
-    has_numbers = (upper > np.append(-np.inf, upper[:-1])[: len(key)]) | np.append(True, none_below[:-1])[: len(key)]
-    is_kept = np.append(~none_below & has_numbers, not len(key) or upper[-1] < np.inf)
-    upper, behind = np.append(upper, np.inf)[is_kept], np.append(behind, np.inf)[is_kept]
-    goes_left = np.asarray(intervals.goes_left, bool)[is_kept]
+        behind = next_above(upper)
+    ends, behind = [*upper.tolist(), np.inf], [*behind.tolist(), np.inf]
+    with_numbers, last_end = [], None
+    for end, number_behind, goes_left, has_none in zip(
+        ends, behind, intervals.goes_left, [*none_below, False], strict=True
+    ):
+        # Intervals that end at codes between two cuts, or beyond them, hold no numbers.
+        if not has_none and (last_end is None or end > last_end):
+            with_numbers.append((bool(goes_left), end, number_behind))
+            last_end = end
     # Neighbours that go to one side become one interval, which ends where the last of them does.
-    ends_run = np.append(goes_left[1:] != goes_left[:-1], False)
-    return PlainSet(feature, upper[ends_run], behind[ends_run], bool(goes_left[0]), intervals.missing_left)
+    runs = [list(run)[-1] for _, run in groupby(with_numbers, key=itemgetter(0))]
+    sides, upper, behind = zip(*runs, strict=True)
+    # The last interval ends at infinity.
+    return PlainSet(feature, np.array(upper[:-1]), np.array(behind[:-1]), sides[0], intervals.missing_left)
 
 
 def largest_rounding_to(narrow: np.ndarray) -> np.ndarray:

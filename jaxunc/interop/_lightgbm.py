@@ -166,7 +166,10 @@ def _labels(name: str, n_outputs: int, classes: tuple | None, is_classifier: boo
         return None
     n_classes = max(2, n_outputs)  # two classes have one sum
     if classes is not None and len(classes) != n_classes:
-        raise ValueError(f"model has {len(classes)} classes, and its trees are for {n_classes}.")
+        raise ValueError(
+            f"model has {len(classes)} classes, and its trees are for {n_classes}. Fit it to as many, or pass "
+            "model.booster_, whose labels are 0, 1, …."
+        )
     return classes or tuple(range(n_classes))
 
 

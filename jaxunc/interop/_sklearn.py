@@ -99,22 +99,30 @@ def check_rows(X: Any, n: int, steps: Sequence[Any]) -> None:
 def n_rows(X: Any) -> int:
     if not hasattr(X, "shape") and not hasattr(X, "__len__"):
         raise TypeError(f"X is a {type(X).__name__}; pass the raw columns that the pipeline was fitted on.")
+    if _is_mapping(X):
+        return max(map(len, X.values()), default=0)
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
 def known_to_sklearn(X: Any) -> Any:
     """Return ``X`` as a type that scikit-learn knows: mappings of columns and Arrow tables become pandas frames.
 
-    What has only ``__array__`` becomes an array, and anything else stays as it is.
+    So do arrays with named fields. What has only ``__array__`` becomes an array, and anything else stays as it is.
     """
     if not hasattr(X, "shape") and not hasattr(X, "__len__") and hasattr(X, "__array__"):
         return np.asarray(X)
-    if isinstance(X, Mapping) and not is_sparse(X):  # some sparse matrices are mappings, too
+    fields = X.dtype.names if isinstance(X, np.ndarray) else None
+    table: Any = X if fields is None else {name: X[name] for name in fields}
+    if _is_mapping(table):
         import pandas as pd
 
-        return pd.DataFrame({str(name): column for name, column in X.items()})
-    table: Any = X
-    return table.to_pandas() if hasattr(X, "to_batches") and not hasattr(X, "iloc") else X
+        return pd.DataFrame({str(name): column for name, column in table.items()})
+    is_arrow = hasattr(table, "to_batches") or hasattr(table, "to_struct_array")  # a table, or a batch of rows
+    return table.to_pandas() if is_arrow and not hasattr(table, "iloc") else table
+
+
+def _is_mapping(X: Any) -> bool:
+    return isinstance(X, Mapping) and not is_sparse(X)  # some sparse matrices are mappings, too
 
 
 _FORESTS = (RandomForestClassifier, ExtraTreesClassifier)

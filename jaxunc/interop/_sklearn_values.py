@@ -67,6 +67,7 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
     ValueError
         If ``model`` is not fitted, its loss is unknown, or its ``init`` is a model that answers more than a constant.
         If trees (not histogram-based ones) test categories by a hash or are of an unknown form, as `from_sklearn` says.
+        If a column of categories had both None and NaN in training, which scikit-learn tells apart.
         If this scikit-learn keeps the trees of histogram-based boosting, which have no public form, in another form.
 
     Warns
@@ -77,7 +78,8 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
     Notes
     -----
     scikit-learn tests ``float32(x) <= t`` with a float64 threshold: thresholds are rounded down to float32, which
-    changes no answer. Histogram-based boosting compares float64; there columns with categories have them as levels.
+    changes no answer. Histogram-based boosting compares float64; there columns with categories have them as levels. If
+    None was among these in training, scikit-learn takes it for a category; here NaN counts as that category, too.
     """
     name = type(model).__name__
     if isinstance(model, _HISTOGRAM_MODELS):
@@ -192,7 +194,8 @@ def _of_histograms(model: Any) -> AdditiveTrees:
     labels = getattr(model, "classes_", None)
     classes = None if labels is None else tuple(np.asarray(labels).tolist())
     if classes is not None and len(classes) != max(2, len(base)):
-        raise ValueError(f"the model has {len(classes)} classes, and {len(base)} trees in each iteration.")
+        n_expected = max(2, len(base))
+        raise ValueError(f"model has {len(classes)} classes, and its trees are for {n_expected}. Fit it to as many.")
     return ensemble_of(trees, columns, base, _LINKS[link], trees_per_stage=len(base), class_labels=classes)
 
 
@@ -217,9 +220,15 @@ def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
     levels: list[Levels | None] = [None] * n_columns
     for j, column_categories in zip(column_of_feature[: len(categories)].tolist(), categories, strict=True):
         values = np.asarray(column_categories).tolist()
-        # NaN, always the last, is a category of the encoder's, and none of the trees'.
+        # NaN, always the last, is a category of the encoder's, and none of the trees'. None, before it, is one of both.
         has_nan = bool(values) and isinstance(values[-1], float) and values[-1] != values[-1]
-        levels[j] = Levels(tuple(values[:-1] if has_nan else values), has_missing=False)
+        if has_nan and values[-2:-1] == [None]:
+            raise ValueError(
+                f"column {j} had None and NaN in training, which scikit-learn tells apart, and here both are missing. "
+                "Fit with one of them: frame.fillna(np.nan)."
+            )
+        has_none = values[-1:] == [None]
+        levels[j] = Levels(tuple(values[:-1] if has_nan or has_none else values), has_missing=has_none)
     cuts = tuple(() if level_list is None else None for level_list in levels)
     return Columns(n_columns, names, tuple(is_categorical.tolist()), tuple(levels), cuts=cuts), column_of_feature
 
@@ -245,7 +254,8 @@ def _histogram_tree(what: str, tree: Any, columns: Columns, order: np.ndarray) -
             raise ValueError(f"{what} tests categories of column {feature[i]}, which has none.")
         # A bit for each category, from the lowest of the first word on.
         words = np.asarray(tree.raw_left_cat_bitsets[nodes["bitset_idx"][i]], "<u4")
-        goes_left = np.unpackbits(words.view(np.uint8), bitorder="little")[: len(levels.values)] != 0
+        n_categories = len(levels.values) + levels.has_missing
+        goes_left = np.unpackbits(words.view(np.uint8), bitorder="little")[:n_categories] != 0
         # What is no category goes where missing values go: the set holds the categories of the other side.
         compare[i] = NOT_IN_SET if missing_left[i] else IN_SET
         sets[i] = set_of_codes(np.flatnonzero(goes_left != missing_left[i]))

@@ -172,6 +172,11 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
         classes = None
     elif classes is None:
         classes = tuple(range(max(2, n_outputs)))
+    elif len(classes) != max(2, n_outputs):
+        raise ValueError(
+            f"model has {len(classes)} classes, and its trees are for {max(2, n_outputs)}. Fit it to as many, or pass "
+            "model.get_booster(), whose labels are 0, 1, …."
+        )
     base = _base(params, objective, n_outputs, version)
     return ensemble_of(trees, columns, base, _LINKS[objective], trees_per_stage=per_stage, class_labels=classes)
 

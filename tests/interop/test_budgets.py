@@ -59,7 +59,7 @@ def _of_ours(key: str, value: str) -> bytes:
     return model.SerializeToString()
 
 
-@pytest.mark.parametrize("key", ["class_labels", "feature_names"])
+@pytest.mark.parametrize("key", ["class_labels", "feature_names", "jaxunc.settings"])
 @pytest.mark.parametrize("value", ["[" * 100_000, "[[1], [2]]", '[{"a": 1}, 2]', "7", "{"])
 def test_labels_that_are_none(key, value):
     refuses(ValueError, "metadata are damaged", ju.from_onnx, _of_ours(key, value))

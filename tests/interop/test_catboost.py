@@ -4,7 +4,6 @@ import json
 import tempfile
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -130,6 +129,16 @@ def test_scale_and_bias_and_sample_weights(rng):
     np.testing.assert_allclose(assert_agrees(model, X).base, [0.75])
 
 
+def test_an_offset_costs_no_digits():
+    X, y = data()
+    settings = SMALL | {"iterations": 1, "learning_rate": 1, "l2_leaf_reg": 0, "boost_from_average": False}
+    model = catboost.CatBoostRegressor(**settings)
+    known = model.fit(X, y + 1e4).predict(X)
+    made = imported(model)
+    ours = raw_of(made, X)[:, 0] - np.float64(made.base)
+    np.testing.assert_allclose(ours - ours[0], known - known[0], atol=1e-6)
+
+
 def test_best_iteration():
     X, y = data()
     model = catboost.CatBoostRegressor(**SMALL | {"iterations": 200, "learning_rate": 0.9})
@@ -205,47 +214,12 @@ def test_categories(options, rng):
         np.testing.assert_array_equal(walked(ensemble.trees, again), expected)
 
 
-def test_words_must_be_known():
-    frame, y, nominal = categories()
-    pool = catboost.Pool(frame, y, cat_features=nominal)
-    model = catboost.CatBoostRegressor(**SMALL, one_hot_max_size=20).fit(pool)
-    for given in (model, saved(model)):
-        refuses(ValueError, r"hashes alone.*pool=pool", from_catboost, given)
-    refuses(TypeError, "pool is for live models", from_catboost, saved(model), pool=pool)
-
-
 def test_categories_that_no_tree_tests():
     """Without tests there are no words to know, and any word goes."""
     frame, y, nominal = categories()
     constant = frame.assign(word="one", number=1, flag=True)
     model = catboost.CatBoostRegressor(**SMALL, one_hot_max_size=20, cat_features=nominal).fit(constant, y)
     np.testing.assert_allclose(raw_of(imported(model), frame)[:, 0], model.predict(constant), atol=1e-6)
-
-
-def refused_models():
-    (X, y), (frame, target, nominal) = data(), categories()
-    rng, small = np.random.default_rng(0), SMALL | {"iterations": 2}
-    yield catboost.CatBoostRegressor(**SMALL, cat_features=nominal).fit(frame, target), r"has ctrs.*one_hot_max_size"
-    for kind, cells in (
-        ("text", rng.choice(["a b", "b c d", "a d"], len(X))),
-        ("embedding", list(rng.normal(size=(len(X), 3)))),
-    ):
-        model = catboost.CatBoostClassifier(**SMALL, **{f"{kind}_features": ["more"]})
-        yield model.fit(pd.DataFrame({"more": cells, "x": X[:, 0]}), y > 0), f"{kind} features"
-    for loss in ("RMSEWithUncertainty", "Cox"):
-        model = catboost.CatBoostRegressor(**small, loss_function=loss)
-        yield model.fit(X, np.abs(y)), f"loss function is '{loss}'"
-    ranked = catboost.CatBoostRanker(**small, loss_function="QueryRMSE")
-    yield ranked.fit(X, y, group_id=np.arange(len(X)) // 10), "'QueryRMSE'"
-    yield catboost.CatBoostClassifier(), "not fitted"
-
-
-def test_other_models(tmp_path):
-    for model, said in refused_models():
-        refuses(ValueError, said, from_catboost, model)
-    refuses(TypeError, "model is a int", from_catboost, 3)
-    with pytest.raises(FileNotFoundError):
-        from_catboost(tmp_path / "none.json")
 
 
 OWN_FORMAT = {
@@ -297,41 +271,6 @@ def test_sums_of_models(name, rng, tmp_path):
         assert made.class_labels == (tuple(models[0].classes_) if y.dtype.kind == "U" else None)
 
 
-def _sum_of_two_losses() -> Any:
-    X = np.random.default_rng(0).normal(size=(50, 2))
-    fitted = [catboost.CatBoostRegressor(**SMALL, loss_function=one).fit(X, X[:, 0]) for one in ("RMSE", "MAE")]
-    return catboost.sum_models(fitted)
-
-
-test_refused_sums = refusals(
-    ("losses", lambda: from_catboost(_sum_of_two_losses()), r"a sum \(catboost\.sum_models\) of models with different")
-)
-
-
-def test_own_format_without_words(tmp_path):
-    frame, y, nominal = categories()
-    model = catboost.CatBoostRegressor(**SMALL, one_hot_max_size=20).fit(frame, y, cat_features=nominal)
-    model.save_model(str(tmp_path / "model.cbm"))
-    with refuses(ValueError, r"hashes alone; save it by save_model\(path, format='json', pool=pool\)"):
-        ju.from_any(tmp_path / "model.cbm")
-
-
-NOT_READ = {
-    "not installed": ("find_spec", lambda name: None, r"pip install catboost, or write it by model.save_model.*'json'"),
-    "ends": ("_TO_JSON", "import os; os.abort()", "makes no JSON of it: it ended; is the file whole"),
-    "says why": ("_TO_JSON", "print('no\\ntrees'); raise SystemExit(3)", "makes no JSON of it: no trees"),
-    "hangs": ("_SECONDS", 0.01, "did not read it in 0.01 s"),
-}
-
-
-@pytest.mark.parametrize("name", NOT_READ)
-def test_own_format_that_is_not_read(name, monkeypatch):
-    part, value, said = NOT_READ[name]
-    monkeypatch.setattr(f"jaxunc.interop._catboost.{part}", value)
-    for read in (from_catboost, ju.from_any):
-        refuses(ValueError, said, read, b"CBM1" + bytes(100))
-
-
 @lru_cache
 def whole_files() -> tuple[bytes, ...]:
     frame, y, nominal = categories()
@@ -368,14 +307,6 @@ BROKEN = {
     "feature name": lambda d: d["features_info"]["float_features"][0].update(feature_id=3),
     "list": lambda d: d["features_info"].update(float_features=7),
 }
-
-
-@pytest.mark.parametrize("what", BROKEN)
-def test_broken_files(what):
-    whole = json.loads(whole_files()[0])
-    imported(json.dumps(whole).encode())
-    BROKEN[what](whole)
-    refuses(ValueError, r"model|tree", from_catboost, json.dumps(whole).encode())
 
 
 def test_bools_among_words(rng):
@@ -427,3 +358,78 @@ def short_files() -> list[bytes]:
         parts["model_info"] = {"class_params": info["class_params"], "params": params}
         found.append(json.dumps(parts).encode())
     return found
+
+
+def broken(change):
+    def read():
+        whole = json.loads(whole_files()[0])
+        change(whole)
+        from_catboost(json.dumps(whole).encode())
+
+    return read
+
+
+def of_loss(loss, kind=catboost.CatBoostRegressor, **settings):
+    X, y = data()
+    return lambda: from_catboost(kind(**SMALL | {"iterations": 2}, loss_function=loss).fit(X, np.abs(y), **settings))
+
+
+def with_more(kind, cells):
+    """A model with a column of texts or embeddings."""
+    frame = pd.DataFrame({"more": cells, "x": np.arange(len(cells))})
+    model = catboost.CatBoostClassifier(**SMALL, **{kind: ["more"]})
+    return lambda: from_catboost(model.fit(frame, frame.x % 3 > 0))
+
+
+def of_two_losses():
+    X, y = data(False)
+    fitted = [catboost.CatBoostRegressor(**SMALL, loss_function=loss).fit(X, y) for loss in ("RMSE", "MAE")]
+    from_catboost(catboost.sum_models(fitted))
+
+
+def of_categories(form, **settings):
+    """A model of categories without its pool: live, as JSON, or in CatBoost's own format."""
+
+    def read(tmp_path):
+        frame, y, nominal = categories()
+        model = catboost.CatBoostRegressor(**SMALL, cat_features=nominal, **settings).fit(frame, y)
+        if form != "live":
+            model.save_model(str(tmp_path / "model"), format=form)
+        from_catboost(model if form == "live" else tmp_path / "model")
+
+    return read
+
+
+def not_read(part, value, read):
+    def call(monkeypatch):
+        monkeypatch.setattr(f"jaxunc.interop._catboost.{part}", value)
+        read(b"CBM1" + bytes(100))
+
+    return call
+
+
+NOT_READ = {
+    "not installed": ("find_spec", lambda name: None, r"pip install catboost, or write it by model.save_model.*'json'"),
+    "ends": ("_TO_JSON", "import os; os.abort()", "makes no JSON of it: it ended; is the file whole"),
+    "says why": ("_TO_JSON", "print('no\\ntrees'); raise SystemExit(3)", "makes no JSON of it: no trees"),
+    "hangs": ("_SECONDS", 0.01, "did not read it in 0.01 s"),
+}
+FORMS = ("live", "json", "cbm")
+HASHES = r"hashes alone; save it by save_model\(path, format='json', pool=pool\)"
+test_refusals = refusals(
+    ("not fitted", lambda: from_catboost(catboost.CatBoostClassifier()), "not fitted"),
+    ("a number", lambda: from_catboost(3), "model is a int", TypeError),
+    ("no file", lambda tmp_path: from_catboost(tmp_path / "none.json"), "none.json", FileNotFoundError),
+    ("a pool for a file", lambda: from_catboost(b"{}", pool=()), "pool is for live models", TypeError),
+    ("statistics", of_categories("live"), r"has ctrs.*one_hot_max_size"),
+    *((f"hashes, {form}", of_categories(form, one_hot_max_size=20), HASHES) for form in FORMS),
+    ("texts", with_more("text_features", ["a b", "b c d", "a d"] * 50), "text features"),
+    ("embeddings", with_more("embedding_features", [*np.eye(150)[:, :3]]), "embedding features"),
+    ("uncertainty", of_loss("RMSEWithUncertainty"), "loss function is 'RMSEWithUncertainty'"),
+    ("survival", of_loss("Cox"), "loss function is 'Cox'"),
+    ("ranks", of_loss("QueryRMSE", catboost.CatBoostRanker, group_id=np.arange(600) // 10), "'QueryRMSE'"),
+    ("two losses", of_two_losses, r"a sum \(catboost\.sum_models\) of models with different"),
+    *((f"{name}, {read.__name__}", not_read(part, value, read), words)
+      for name, (part, value, words) in NOT_READ.items() for read in (from_catboost, ju.from_any)),
+    *((name, broken(change), "model|tree") for name, change in BROKEN.items()),
+)  # fmt: skip

@@ -26,16 +26,8 @@ LARGEST = np.finfo(np.float64).max
 @pytest.mark.parametrize("value", [-LARGEST, LARGEST])
 def test_the_largest_numbers_are_compared_without_a_warning(compare, value):
     none = np.zeros(3, np.int64)
-    tree = ComparingTree(
-        none,
-        np.full(3, compare),
-        np.full(3, value),
-        np.array([1, -1, -1]),
-        np.array([2, -1, -1]),
-        np.zeros(3, bool),
-        {},
-        np.array([[0.0], [1.0], [2.0]]),
-    )
+    tests = none, np.full(3, compare), np.full(3, value), np.array([1, -1, -1]), np.array([2, -1, -1])
+    tree = ComparingTree(*tests, np.zeros(3, bool), {}, np.array([[0.0], [1.0], [2.0]]))
     X = np.array([-np.inf, -LARGEST, 0.0, LARGEST, np.inf])
     goes_left = {AT_MOST: value >= X, BELOW: value > X, EQUAL: value == X, UNEQUAL: value != X}[compare]
     if value < 0 and compare != AT_MOST:

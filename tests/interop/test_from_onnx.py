@@ -11,7 +11,7 @@ from jaxunc.interop import from_onnx
 from tests._exhaustive import a_few_of
 from tests._refusal import refusals, refuses
 
-from ._rows import answers_of, near, raw_of, walked
+from ._rows import answers_of, near, walked
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -228,9 +228,19 @@ def test_casts_before():
     assert assert_agrees(model, rows(rng, np.float64)).columns.cuts is None
 
 
-def of_targets(attributes, **more):
+def one_target(attributes, **more):
     own = weighted(np.random.default_rng(0), "target", [0]) | {"n_targets": 1}
-    return lambda: from_onnx(graph("TreeEnsembleRegressor", own | attributes, **more))
+    return graph("TreeEnsembleRegressor", own | attributes, **more)
+
+
+def of_targets(attributes, **more):
+    return lambda: from_onnx(one_target(attributes, **more))
+
+
+def twice():
+    model = one_target({})
+    model.graph.node.append(model.graph.node[0])
+    from_onnx(model)
 
 
 def of_classes(classes, attributes, least):
@@ -271,6 +281,9 @@ test_refusals = refusals(
     *((name, of_classes(*classes, least), words) for name, (*classes, least, words) in VAGUE.items()),
     ("numbered otherwise", of_version_5({"post_transform": 2}), "LOGISTIC in the standard"),
     ("no source", lambda: from_onnx(3), "int; pass a path", TypeError),
+    ("cut", lambda: from_onnx(one_target({}).SerializeToString()[:-20]), "no ONNX model"),
+    ("nothing", lambda: from_onnx(b""), "0 nodes of trees"),
+    ("twice", twice, "2 nodes of trees"),
 )
 
 
@@ -289,26 +302,11 @@ def test_leaves_without_weights(kind):
         from_onnx(graph(operator, own | {"n_targets": 2, "base_values": [1.0, 0.0]}))
 
 
-def test_sources(tmp_path):
-    rng = np.random.default_rng(6)
-    model = graph("TreeEnsembleRegressor", weighted(rng, "target", [0]) | {"n_targets": 1})
-    content, path, X = model.SerializeToString(), tmp_path / "model.onnx", rows(rng)
-    path.write_bytes(content)
-    expected = raw_of(from_onnx(model), X)
-    for source in (path, str(path), content):
-        np.testing.assert_array_equal(raw_of(from_onnx(source), X), expected)
-    twice = onnx.ModelProto.FromString(content)
-    twice.graph.node.append(twice.graph.node[0])
-    for source, said in ((content[:-20], "no ONNX model"), (b"", "0 nodes of trees"), (twice, "2 nodes of trees")):
-        refuses(ValueError, said, from_onnx, source)
-
-
 def test_warns_of_missing_values_that_skl2onnx_lost():
-    attributes = weighted(np.random.default_rng(0), "target", [0]) | {"n_targets": 1}
-    attributes["nodes_missing_value_tracks_true"] = [0] * len(attributes["nodes_nodeids"])
+    lost = {"nodes_missing_value_tracks_true": [0] * 93}
     with pytest.warns(UserWarning, match="skl2onnx made the model and left out where missing values go"):
-        from_onnx(graph("TreeEnsembleRegressor", attributes, producer="skl2onnx"))
-    from_onnx(graph("TreeEnsembleRegressor", attributes, producer="another"))
+        from_onnx(one_target(lost, producer="skl2onnx"))
+    from_onnx(one_target(lost, producer="another"))
 
 
 def test_made_by_skl2onnx():

@@ -4,7 +4,6 @@ import re
 import sys
 from functools import lru_cache
 
-import jax
 import numpy as np
 import pytest
 
@@ -14,7 +13,7 @@ from jaxunc.interop import from_lightgbm
 from tests._refusal import refusals, refuses
 from tests.importers._thresholds import of_lightgbm
 
-from ._rows import WIDE, answers_of, assert_same_leaves, counts_at, near, raw_of, summed, walked
+from ._rows import WIDE, answers_of, assert_same_leaves, near, raw_of, summed, walked
 
 lgb = pytest.importorskip("lightgbm")
 pd = pytest.importorskip("pandas")
@@ -192,25 +191,6 @@ def test_other_estimators():
     np.testing.assert_allclose(answers_of(model, X), shares.predict_proba(X), atol=1e-6)
 
 
-def test_float32_in_a_program_is_compared_as_float64():
-    booster = train("two", objective="binary", zero_as_missing=True)
-    model = from_lightgbm(booster)
-    with np.errstate(over="ignore"):
-        X = adversarial(booster, 4, 900).astype(np.float32)
-    ours = jax.jit(lambda X: model.raw(X)[:, 0])(X)
-    np.testing.assert_allclose(ours, booster.predict(X, raw_score=True), rtol=1e-6, atol=1e-6)
-
-
-def test_counts_of_its_leaves():
-    booster = train("two", objective="binary", **FOREST)
-    model, (X, z) = from_lightgbm(booster), data()
-    counts = counts_at(ju.count_leaves(model.trees, X, z > 1.5), X)
-    leaves = booster.predict(X, pred_leaf=True)
-    for t in (0, 11):
-        sizes = np.bincount(leaves[:, t])[leaves[:, t]]
-        np.testing.assert_array_equal(counts[:, t].sum(axis=1), sizes)
-
-
 def test_which_columns_had_categories_is_told_where_the_file_does_not():
     table, z = frame()
     table["colour"] = table["colour"].cat.as_ordered()
@@ -229,6 +209,10 @@ def test_which_columns_had_categories_is_told_where_the_file_does_not():
 def of_numbers():
     X, z = data()
     return lgb.LGBMClassifier(n_estimators=2, objective="regression", verbose=-1).fit(X, z > 1)
+
+
+def one_class():
+    from_lightgbm(lgb.LGBMClassifier(n_estimators=2, verbose=-1).fit(data()[0], np.zeros(800)))
 
 
 def with_change(old, new):
@@ -270,6 +254,7 @@ test_refusals = refusals(
     ("not fitted", lambda: from_lightgbm(lgb.LGBMClassifier()), "is not fitted"),
     ("no file", lambda: from_lightgbm("no such file.txt"), "no such file", FileNotFoundError),
     ("a document", lambda: from_lightgbm(b"{}"), "expected a text file of save_model"),
+    ("one class", one_class, "1 classes, and its trees are for 2.*model.booster_"),
     ("of numbers", lambda: from_lightgbm(of_numbers()), "classifier with the objective 'regression'"),
     *((name, with_change(old, new), words) for name, (old, new, words) in CHANGES.items()),
 )

@@ -3,7 +3,6 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingRegressor
 
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
@@ -11,7 +10,6 @@ from jaxunc.forest import TreeNodes, lay_out
 from jaxunc.interop import _to_treelite, from_onnx, from_treelite, to_onnx, to_treelite
 from jaxunc.interop._comparing_trees import NOT_IN_SET, ComparingTree, ensemble_of
 from jaxunc.tables import Columns
-from jaxunc.tables._levels import Lookup
 from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 
@@ -150,34 +148,3 @@ def test_damaged_metadata(said):
     model = to_onnx(deep_sets(2))
     next(one for one in model.metadata_props if one.key == "jaxunc.sets").value = said
     refuses(ValueError, r"jaxunc.sets are damaged|no sides of its sets", from_onnx, model)
-
-
-def of_library(name, rows, target):
-    if name == "scikit-learn":
-        model = HistGradientBoostingRegressor(max_iter=3, min_samples_leaf=5).set_params(categorical_features=[1, 2])
-        return ju.from_sklearn_values(model.fit(rows, target))
-    library = pytest.importorskip(name)
-    if name == "xgboost":
-        kinds = ["q", "c", "c", "q"]
-        data = library.DMatrix(rows, target, feature_types=kinds, enable_categorical=True)
-        return ju.from_xgboost(library.train({"max_depth": 4, "max_cat_to_onehot": 3}, data, 3))
-    settings = {"verbose": -1, "num_leaves": 9, "min_data_in_leaf": 3, "min_data_per_group": 3, "zero_as_missing": True}
-    return ju.from_lightgbm(library.train(settings, library.Dataset(rows, target, categorical_feature=[1, 2]), 3))
-
-
-@pytest.mark.parametrize("name", ["scikit-learn", "xgboost", "lightgbm"])
-def test_categories_of_libraries(name):
-    rng = np.random.default_rng(0)
-    rows = np.column_stack([rng.normal(size=400).round(1), rng.integers(0, (12, 30), (400, 2)), rng.normal(size=400)])
-    target = rows[:, 0] + rng.normal(size=12)[rows[:, 1].astype(int)] + rng.normal(size=30)[rows[:, 2].astype(int)]
-    rows[rng.random(rows.shape) < 0.05] = np.nan
-    model = of_library(name, rows, target)
-    X, codes = rows.copy(), rows.copy()
-    # scikit-learn's categories have levels, of which files take the codes.
-    if model.columns.levels is not None:
-        for j, own in enumerate(model.columns.levels):
-            if own is not None:
-                codes[:, j] = Lookup(own).codes(X[:, j])
-    codes = codes.astype(np.float32 if model.columns.cuts is None else np.float64)
-    check_onnx(model, codes, X)
-    check_treelite(model, codes, X)

@@ -105,13 +105,6 @@ def test_regressors(name, n_outputs):
     np.testing.assert_allclose(answers_of(ours, Z), model.predict(Z), rtol=1e-6, atol=1e-6)
 
 
-def test_names_of_columns():
-    X, _, y, _ = data()
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    model = from_sklearn_values(GradientBoostingClassifier(n_estimators=2).fit(frame, y))
-    assert model.columns.names == ("a", "b", "c", "d")
-
-
 @pytest.mark.parametrize("losses", [("exponential", "log_loss"), ("log_loss", "exponential")])
 def test_the_loss_is_that_of_the_fit(losses):
     X = np.random.default_rng(0).normal(size=(100, 2)).astype(np.float32)
@@ -226,6 +219,22 @@ def test_frames_with_categories():
     refuses(ValueError, "order", model.predict, table[table.columns[::-1]])
 
 
+def cells_with_none(*words):
+    X, z = odd_table()
+    cells = np.stack([np.array(words, object)[X[:, 4].astype(int) % len(words)], X[:, 0]], axis=1)
+    return cells, HistGradientBoostingRegressor(max_iter=4, categorical_features=[0]).fit(cells, z)
+
+
+def test_none_among_words_is_a_category():
+    cells, known = cells_with_none("b", None, "a", "c")
+    rows = cells.copy()
+    rows[::7, 0] = "white"
+    model = from_sklearn_values(known)
+    assert model.columns.levels[0] == (("a", "b", "c"), True)
+    for each in (cells, rows):
+        np.testing.assert_allclose(answers_of(model, each), known.predict(each), atol=1e-6)
+
+
 def test_float32_in_a_program_is_compared_as_float64():
     known = fitted()
     X = odd_rows(known, 3)
@@ -271,6 +280,10 @@ def read(model, fit=True, **settings):
     return lambda: from_sklearn_values((model.fit(X, y) if fit else model).set_params(**settings))
 
 
+def one_class():
+    return HistGradientBoostingClassifier(max_iter=2).fit(data()[0], np.zeros(300))
+
+
 AT_RANDOM, OF_CLASSES = DummyClassifier(strategy="stratified"), RandomForestClassifier(2)
 OTHER = "RandomForestClassifier; expected one of GradientBoostingClassifier.* HistGradientBoostingRegressor"
 test_refusals = refusals(
@@ -279,7 +292,9 @@ test_refusals = refusals(
     ("a model", read(GradientBoostingRegressor(init=LinearRegression(), n_estimators=2)), "init is a LinearRegression"),
     ("at random", read(GradientBoostingClassifier(init=AT_RANDOM, n_estimators=2)), "draws at random"),
     ("loss", read(GradientBoostingRegressor(n_estimators=2), loss="poisson"), "loss is 'poisson'"),
+    ("one class", lambda: from_sklearn_values(one_class()), "1 classes, and its trees are for 2. Fit it"),
     ("counts, not fitted", read(OF_CLASSES, fit=False), OTHER, TypeError),
     ("counts", read(OF_CLASSES), OTHER, TypeError),
+    ("None and NaN", lambda: from_sklearn_values(cells_with_none("a", None, np.nan)[1]), "column 0 had None and NaN"),
     *((words, of_another_form(change), words) for words, change in CHANGES.items()),
 )

@@ -4,7 +4,9 @@ import dataclasses
 import json
 import sys
 from functools import lru_cache
+from typing import Any, NamedTuple
 
+import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -206,6 +208,35 @@ class Fancy(ju.Combiner):
         return Answer(jax.lax.lgamma(stat), None, None, None)
 
 
+class Fields(NamedTuple):
+    """An answer whose label is a number of its own."""
+
+    label: Any
+    shares: Any
+
+
+class Alone(ju.Combiner):
+    merge = "sum"
+    answers_fields: bool = equinox.field(static=True)
+
+    def lift(self, counts):
+        return counts / counts.sum(axis=-1, keepdims=True)
+
+    def finish(self, stat):
+        return Fields(stat.max(axis=-1), stat) if self.answers_fields else {"sum": stat, "most": stat.max(axis=-1)}
+
+
+@pytest.mark.once
+def test_names_of_fields():
+    bound = ju.bind(forest_of(2), {"fields": Alone(True), "alone": Alone(False)})
+    X = rows(bound.forest.trees, 50)
+    outputs, answer = run(to_onnx(bound), X), bound.answer(X)
+    names = ["alone.most", "alone.sum", "fields.label", "fields.shares"]
+    assert sorted(outputs) == names
+    for name, own in zip(names, jax.tree.leaves(answer), strict=True):
+        check_close(outputs[name], own, name)
+
+
 X6 = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
 X6[0], X6[1], X6[2, :3] = 0, 1e-6, [-1, 80, -80]
 OPERATIONS = {
@@ -317,24 +348,29 @@ def test_ensembles(name):
         np.testing.assert_array_equal(outputs["label"], predicted)
     for ours, theirs in zip(jax.tree.leaves(ensemble), jax.tree.leaves(again), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    for part in ("link", "class_labels", "trees_per_stage"):
+    for part in ("link", "class_labels", "trees_per_stage", "averaged"):
         assert getattr(again, part) == getattr(ensemble, part)
 
 
 @pytest.mark.once
-def test_what_from_onnx_refuses_of_ours():
-    bound = to_onnx(ju.bind(forest_of(2), ju.Mean()))
-    refuses(ValueError, "a forest bound to Mean", from_onnx, bound)
-    damaged = to_onnx(ensemble_of("words"))
-    for value, said in (('["a", "b"', "metadata are damaged"), ('["a", "b"]', "class_labels has 2 labels")):
-        next(one for one in damaged.metadata_props if one.key == "class_labels").value = value
-        refuses(ValueError, said, from_onnx, damaged)
+def test_what_from_onnx_gives_back_of_ours():
+    flags = {"names": tuple("a_bc"), "absent_is_missing": True, "spaces_are_underlines": True}
+    ensemble = ensemble_of("two classes")
+    columns = dataclasses.replace(ensemble.columns, **flags)
+    trees = dataclasses.replace(ensemble.trees, columns=columns)
+    ensemble = dataclasses.replace(ensemble, trees=trees, trees_per_stage=3)
+    model = to_onnx(ensemble)
+    again = from_onnx(model)
+    assert (again.columns, again.trees_per_stage) == (columns, 3)
+    model.metadata_props.remove(next(one for one in model.metadata_props if one.key == "jaxunc.settings"))
+    assert from_onnx(model).trees_per_stage == 1  # as files of before
 
 
 @pytest.mark.once
 def test_labels():
     X, y = data(2)
-    for labels, kind in (([5, 3], "i"), (["no", "yes"], "O"), ([False, True], "b"), ([1.0, 3.0], "f")):
+    large = np.array([2**63 + 1, 2**63 + 3], np.uint64)
+    for labels, kind in (([5, 3], "i"), (["no", "yes"], "O"), ([False, True], "b"), ([1.0, 3.0], "f"), (large, "u")):
         model = RandomForestClassifier(3, random_state=0).fit(X, np.array(labels)[y])
         bound = ju.bind(ju.from_sklearn(model), ju.Vote())
         found = run(to_onnx(bound), X)["label"]
@@ -358,14 +394,6 @@ def test_metadata_and_levels():
     codes = frame["colour"].map({"b": 0, "g": 1, "r": 2}).to_numpy(np.float32)
     X = np.stack([codes, frame["size"].to_numpy(np.float32)], axis=1)
     check_close(run(model, X)["probability"], bound.probability(frame))
-
-
-@pytest.mark.once
-def test_estimators():
-    X, y = data(2)
-    model = CombinedForestClassifier(RandomForestClassifier(3, random_state=0), "vote", random_state=0)
-    model.fit(np.nan_to_num(X), y)
-    check_close(run(to_onnx(model), X)["probability"], model.bound_.probability(X))
 
 
 X_NUMBERS = np.random.default_rng(1).normal(size=(700, 5)).astype(np.float32)
@@ -465,6 +493,19 @@ def labels_of_two_kinds():
     to_onnx(ju.bind(dataclasses.replace(forest_of(2), class_labels=(0, "one")), ju.Vote()))
 
 
+def labels_of_65_bits():
+    to_onnx(ju.bind(dataclasses.replace(forest_of(2), class_labels=(-1, 2**64 - 1)), ju.Vote()))
+
+
+def damaged(key, value):
+    def read():
+        model = to_onnx(ensemble_of("words"))
+        next(one for one in model.metadata_props if one.key == key).value = value
+        from_onnx(model)
+
+    return read
+
+
 def mean():
     return ju.bind(forest_of(2), ju.Mean())
 
@@ -484,10 +525,16 @@ test_refusals = pytest.mark.once(
         ("traced", traced, "traced", TypeError),
         ("more than two gigabytes", too_large, "a file of ONNX holds two"),
         ("no onnx", without_onnx, r"jaxunc\[onnx\]", ImportError),
-        ("labels of two kinds", labels_of_two_kinds, "all integers, all texts"),
+        ("labels of two kinds", labels_of_two_kinds, "all integers of 64 bits, all texts"),
+        ("labels of 65 bits", labels_of_65_bits, "all integers of 64 bits"),
         ("not fitted", lambda: to_onnx(CombinedForestClassifier()), "is not fitted"),
         ("no operator", lambda: to_onnx(ju.bind(forest_of(2), Fancy())), "Fancy computes its label by lgamma"),
         ("a loop", lambda: to_onnx(rules_of_ten()), r"by scan, for which .*bound.export\(\)"),
+        ("a forest, back", lambda: from_onnx(to_onnx(mean())), "a forest bound to Mean"),
+        ("other labels", damaged("class_labels", '["a", "b"]'), "class_labels has 2 labels"),
+        ("a setting", damaged("jaxunc.settings", '{"averaged": 1}'), "metadata are damaged"),
+        ("no stage", damaged("jaxunc.settings", '{"trees_per_stage": -1}'), "metadata are damaged"),
+        ("a long stage", damaged("jaxunc.settings", '{"trees_per_stage": 9}'), "claim 9 trees a stage of 3"),
         *((name, no_sum(name), f" merges .* by '{merge}'") for name, merge in NOT_SUMS.items()),
     )
 )

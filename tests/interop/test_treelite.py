@@ -6,17 +6,14 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from sklearn.ensemble import (
-    GradientBoostingClassifier,
-    HistGradientBoostingClassifier,
     IsolationForest,
     RandomForestClassifier,
-    RandomForestRegressor,
 )
 
 import jaxunc as ju
 from jaxunc.interop import from_treelite
 from tests._exhaustive import a_few_of
-from tests._refusal import refuses
+from tests._refusal import refusals, refuses
 
 from ._rows import answers_of, assert_same_leaves, counts_at, near, summed, walked
 
@@ -188,32 +185,6 @@ def data():
     return X, missing, y, y + (X[:, 1] > 0.5)
 
 
-def partly_missing():
-    """Missing values, but for categories: treelite casts that of a category to an integer."""
-    X, missing, *_ = data()
-    return np.concatenate([missing[:, :3], X[:, 3:]], axis=1)
-
-
-FITTED = {
-    "boosted": lambda: GradientBoostingClassifier(n_estimators=4, random_state=0).fit(data()[0], data()[3]),
-    "regressor, two outputs": lambda: RandomForestRegressor(4, random_state=0).fit(data()[1], data()[0][:, :2]),
-    "histograms, categories": lambda: HistGradientBoostingClassifier(max_iter=4, categorical_features=[3]).fit(
-        partly_missing(), data()[2]
-    ),
-}
-
-
-@pytest.mark.parametrize("name", FITTED)
-def test_fitted_by_scikit_learn(name):
-    fitted = FITTED[name]()
-    model = of_sklearn.import_model(fitted)
-    imported, rng = from_treelite(model), np.random.default_rng(1)
-    assert_agrees(model, imported, rows(model, ROWS, rng))
-    X = {"boosted": data()[0], "histograms, categories": partly_missing()}.get(name, data()[1])
-    expected = fitted.predict_proba(X) if hasattr(fitted, "classes_") else fitted.predict(X)
-    np.testing.assert_allclose(answers_of(imported, X.astype(np.float64)), expected, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_counts_are_scikit_learns(n_classes, weighted):
@@ -269,47 +240,6 @@ def test_counts_where_they_are_exact():
         assert isinstance(from_treelite(model), ju.additive.AdditiveTrees)
 
 
-def test_other_libraries():
-    rng = np.random.default_rng(4)
-    X, _, y, _ = data()
-    xgboost = pytest.importorskip("xgboost")
-    matrix = xgboost.DMatrix(X, y, feature_types=["q", "q", "q", "c"], enable_categorical=True)
-    settings = {"objective": "binary:logistic", "max_depth": 4, "max_cat_to_onehot": 1}
-    model = treelite.frontend.from_xgboost(xgboost.train(settings, matrix, 5))
-    assert_agrees(model, from_treelite(model), rows(model, ROWS, rng), 2e-5)
-    lightgbm = pytest.importorskip("lightgbm")
-    of_data = lightgbm.Dataset(X.astype(np.float64), y, categorical_feature=[3])
-    settings = {"objective": "binary", "verbose": -1, "min_data_per_group": 1}
-    model = treelite.frontend.from_lightgbm(lightgbm.train(settings, of_data, 5))
-    assert_agrees(model, from_treelite(model), rows(model, ROWS, rng))
-
-
-def test_sources_and_refusals(tmp_path):
-    rng = np.random.default_rng(0)
-    model = built(rng, "float64")
-    X, path = rows(model, ROWS, rng), tmp_path / "model.bin"
-    model.serialize(path)
-    content = model.serialize_bytes()
-    expected = answers_of(from_treelite(model), X)
-    for source in (path, str(path), content, bytearray(content)):
-        np.testing.assert_array_equal(answers_of(from_treelite(source), X), expected)
-    _, X, y, z = data()
-    several = RandomForestClassifier(2, random_state=0).fit(X, np.stack([y, z], 1))
-    for error, source, said in (
-        (TypeError, 3, r"int; pass a treelite\.Model"),
-        (FileNotFoundError, tmp_path / "none.bin", "none"),
-        (ValueError, content[:-20], "cut off"),
-        (ValueError, content + b"abc", "3 bytes lie behind"),
-        (ValueError, struct.pack("<i", 3) + content[4:], "format 3"),
-        (ValueError, struct.pack("<ii", 4, 7) + content[8:], r"treelite 4\.7\.\d; before 4\.8"),
-        (ValueError, built(rng, post="hinge", task="kBinaryClf"), "postprocessor is 'hinge'"),
-        (ValueError, of_sklearn.import_model(several), "2 targets with several classes"),
-    ):
-        refuses(error, said, from_treelite, source)
-    with pytest.warns(UserWarning, match=r"treelite 4\.99\.\d; jaxunc was tested up to 4\.8"):
-        from_treelite(struct.pack("<ii", 4, 99) + content[8:])
-
-
 def test_infinite_thresholds():
     """All numbers are at or below +inf, none is below -inf; that one is -inf no code can say."""
     rng = np.random.default_rng(1)
@@ -323,3 +253,34 @@ def test_infinite_thresholds():
     refuses(ValueError, "float64 number is -inf", from_treelite, model)
     model = built(rng, thresholds=np.array([np.inf]), comparisons=("==",))
     refuses(ValueError, "whether a number is infinite", from_treelite, model)
+
+
+@lru_cache
+def content():
+    return built(np.random.default_rng(0), "float64").serialize_bytes()
+
+
+def of_two_targets():
+    _, X, y, z = data()
+    several = RandomForestClassifier(2, random_state=0).fit(X, np.stack([y, z], 1))
+    from_treelite(of_sklearn.import_model(several))
+
+
+def of_version(*numbers):
+    return from_treelite(struct.pack(f"<{len(numbers)}i", *numbers) + content()[4 * len(numbers) :])
+
+
+def of_hinge():
+    from_treelite(built(np.random.default_rng(0), post="hinge", task="kBinaryClf"))
+
+
+test_refusals = refusals(
+    ("a number", lambda: from_treelite(3), r"int; pass a treelite\.Model", TypeError),
+    ("no file", lambda tmp_path: from_treelite(tmp_path / "none.bin"), "none", FileNotFoundError),
+    ("cut off", lambda: from_treelite(content()[:-20]), "cut off"),
+    ("more", lambda: from_treelite(content() + b"abc"), "3 bytes lie behind"),
+    ("another format", lambda: of_version(3), "format 3"),
+    ("an old version", lambda: of_version(4, 7), r"treelite 4\.7\.\d; before 4\.8"),
+    ("a hinge", of_hinge, "postprocessor is 'hinge'"),
+    ("two targets", of_two_targets, "2 targets with several classes"),
+)

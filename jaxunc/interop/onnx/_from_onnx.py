@@ -12,12 +12,14 @@ from jaxunc.tables import Columns
 
 from .._comparing_trees import check_number_of_columns, ensemble_of, trees_of_stage, widen_values
 from .._documents import GIVEN, content_of, warn_if_newer
-from ._graph import SETS
+from ._graph import SETS, SETTINGS
 from ._read_graph import OURS, Attributes, OnnxTrees, TreesInGraph, find_trees, read_ensemble, read_nodes, with_sets
 
 _LINKS = {"NONE": "identity", "LOGISTIC": "logistic", "SOFTMAX": "softmax"}
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+_SETTINGS = {"averaged": False, "trees_per_stage": 0, "absent_is_missing": False, "spaces_are_underlines": False}
+"""What our files say in `SETTINGS`, with the values for other files. A stage of 0 trees: their order tells its size."""
 
 
 class _Sums(NamedTuple):
@@ -44,7 +46,7 @@ def from_onnx(model: Any) -> AdditiveTrees:
     -------
     AdditiveTrees
         Its ``predict`` gives the graph's scores. Class labels are those of the file, columns have no names. A file that
-        `to_onnx` made gives back its ensemble and the columns' names, but no levels: data must be codes.
+        `to_onnx` made gives back its ensemble, its stages and the columns' names, but no levels: data must be codes.
 
     Raises
     ------
@@ -78,9 +80,9 @@ def from_onnx(model: Any) -> AdditiveTrees:
     graph = find_trees(_proto(model))
     warn_if_newer("ONNX (ai.onnx.ml)", (graph.opset,))
     read, sums = _read(graph)
-    names, compared = None, read.trees
+    names, settings, compared = None, _SETTINGS, read.trees
     if graph.producer == OURS:
-        sums, names = _read_metadata(graph.properties, sums)
+        sums, names, settings = _read_metadata(graph.properties, sums)
         if SETS in graph.properties:
             compared = with_sets(compared, graph.n_features or 0, graph.properties[SETS])
     if graph.producer == "skl2onnx" and not read.has_tracks:
@@ -94,9 +96,16 @@ def from_onnx(model: Any) -> AdditiveTrees:
     check_number_of_columns(n_features)
     link = sums.link if graph.producer == OURS else _link_after(read, sums, graph.after)
     trees = [tree._replace(leaf_values=leaf_values) for tree, leaf_values in zip(compared, values, strict=True)]
-    columns = Columns(n_features, names, cuts=(None,) * n_features if graph.wide else None)
-    per_stage = trees_of_stage(sums.outputs, n_outputs) or 1
-    return ensemble_of(trees, columns, sums.base, link, trees_per_stage=per_stage, class_labels=sums.class_labels)
+    flags = {name: settings[name] for name in ("absent_is_missing", "spaces_are_underlines")}
+    columns = Columns(n_features, names, cuts=(None,) * n_features if graph.wide else None, **flags)
+    by_order = trees_of_stage(sums.outputs, n_outputs)
+    per_stage = settings["trees_per_stage"] or by_order or 1
+    if n_outputs > 1 and by_order not in (None, per_stage):
+        raise ValueError(f"the model's metadata claim {per_stage} trees a stage of {by_order}. Is the file whole?")
+    averaged, labels = settings["averaged"], sums.class_labels
+    return ensemble_of(
+        trees, columns, sums.base, link, trees_per_stage=per_stage, class_labels=labels, averaged=averaged
+    )
 
 
 def _proto(model: Any) -> Any:
@@ -143,8 +152,8 @@ def _read(graph: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
     return read, _regressor(attributes, read, base, aggregate, transform)
 
 
-def _read_metadata(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[str, ...] | None]:
-    """Return (``sums`` with the link and labels in ``properties``, metadata of `to_onnx`; columns' names or None)."""
+def _read_metadata(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[str, ...] | None, dict[str, Any]]:
+    """Return (``sums`` with link and labels, columns' names or None, `_SETTINGS`) by ``properties``, our metadata."""
     kind = properties.get("jaxunc.model")
     if kind not in ("AdditiveTrees", "TreeEnsemble"):  # the second in files of before
         raise ValueError(
@@ -156,9 +165,14 @@ def _read_metadata(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tupl
         labels, names = (None if words is None else tuple(words) for words in (labels, names))
         if not all(isinstance(word, str | int | float) for words in (labels, names) for word in words or ()):
             raise ValueError("they hold other things than texts and numbers")
+        settings = {**_SETTINGS, **json.loads(properties.get(SETTINGS, "{}"))}
+        if any(type(settings[name]) is not type(default) for name, default in _SETTINGS.items()):
+            raise ValueError(f"their {SETTINGS} are {settings!r:.60}")
+        if settings["trees_per_stage"] < 0:
+            raise ValueError("a stage has fewer than no trees")
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"the model's metadata are damaged: {error}. Is the file whole?") from error
-    return sums._replace(link=properties.get("jaxunc.link", "?"), class_labels=labels), names
+    return sums._replace(link=properties.get("jaxunc.link", "?"), class_labels=labels), names, settings
 
 
 def _link(transform: str) -> str:

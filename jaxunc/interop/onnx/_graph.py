@@ -21,7 +21,8 @@ from .._exported import PlainNodes, PlainSet, plain_nodes
 ML = "ai.onnx.ml"
 OPSETS = {"": 18, ML: 3}  # versions of the operators: the oldest that have what is needed, for old runtimes
 IR_VERSION = 8
-TYPES = {"float32": 1, "int32": 6, "int64": 7, "bool": 9, "float64": 11}  # ONNX's numbers of types
+TYPES = {"float32": 1, "int32": 6, "int64": 7, "bool": 9, "float64": 11, "uint64": 13}  # ONNX's numbers of types
+SETTINGS = "jaxunc.settings"  # the entry of the metadata that holds what else `AdditiveTrees` are, as JSON
 LARGEST = 2**31 - 2**20  # bytes that a file of protocol buffers may have, less some for what is around the nodes
 SETS = "jaxunc.sets"  # the entry of the metadata that holds the sets, in the order of their appended columns
 _MOST_PIECES = 2**24  # pieces of a column: their numbers are float32

@@ -6,7 +6,7 @@ traces it for one instance, and `translate` writes it operator by operator.
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -26,7 +26,7 @@ from jaxunc.scorers import Interval
 from jaxunc.tables import Columns
 
 from .._exported import describe, model_to_export
-from ._graph import Graph, add_trees, pieces_of
+from ._graph import SETTINGS, Graph, add_trees, pieces_of
 from ._translate import Rows, Unknown, Value, expand, translate
 
 INPUT = "X"
@@ -51,7 +51,8 @@ def to_onnx(model: Any) -> Any:
         * `GeneralizedVote`: ``set`` (bools ``[instances classes]``, as `jaxunc.decisions.nondominated`), ``mass``,
           ``total``; `AveragedIntervals`: ``set`` (as `jaxunc.decisions.interval_dominance`), ``lower``, ``upper``;
         * `jaxunc.decisions.CautiousReport`: ``label``, ``probability``, ``set``, ``lower``, ``upper``;
-        * several combiners: these with the combiner's name in front, as in ``mean.probability``; others: their fields;
+        * several combiners: these with the combiner's name in front, as in ``mean.probability``;
+        * others: their fields, or ``answer`` (the combiner's name, among several) where they answer an array alone;
         * `jaxunc.regression.LeafMoments`: ``mean``, ``std``, ``aleatoric``, ``epistemic``;
         * `jaxunc.estimators.UncertainForestRegressor`: the same, and ``lower``, ``upper`` of 90 % intervals. With
           ``model.bound_.asking(0.8, [0.1, 0.5])``, 80 % intervals, and ``quantile_0.1``, ``quantile_0.5``;
@@ -66,8 +67,8 @@ def to_onnx(model: Any) -> Any:
     ValueError
         If a merge of the combiner is not a sum; if its ``finish`` computes what has no operator, which is named; if
         chances (`exceeds`) are asked for; if a conformal law has too few rows for a level that is asked for; if empty
-        leaves are followed; if labels are not all integers, all texts, all bools or all floats; if the file would have
-        more than two gigabytes; if trees share nodes other than in tests of sets.
+        leaves are followed; if labels are not all integers of 64 bits, all texts, all bools or all floats; if the file
+        would have more than two gigabytes; if trees share nodes other than in tests of sets.
 
     Notes
     -----
@@ -84,9 +85,9 @@ def to_onnx(model: Any) -> Any:
     **Sets** of categories, and other tests of intervals: for each distinct set the graph appends a column to the
     instances, because trees of ONNX compare with one number.
 
-    **Metadata.** ``feature_names``, ``class_labels`` and ``levels`` as JSON, where there are any, and
-    ``jaxunc.version``. Operators are of ai.onnx 18 and ai.onnx.ml 3. ONNX Runtime 1.26.0 answers wrongly for missing
-    values (microsoft/onnxruntime#28557).
+    **Metadata.** ``feature_names``, ``class_labels`` and ``levels`` as JSON, where there are any; ``jaxunc.version``;
+    of an `AdditiveTrees` what `from_onnx` gives back. Operators are of ai.onnx 18 and ai.onnx.ml 3. ONNX Runtime 1.26.0
+    answers wrongly for missing values (microsoft/onnxruntime#28557).
 
     Examples
     --------
@@ -130,16 +131,18 @@ def _of_combiner(graph: Graph, bound: ReadOuts) -> Any:
     """Return the ONNX model of a bound forest, made in ``graph``: its trees' sums, then the combiner's ``finish``."""
     forest, combiner = bound.forest, bound.combiner
     stat, values = _sum_trees(graph, _instances(graph, forest.trees), forest, combiner)
-    names: list[str] = []
+    names, label_names = [], []
 
     def finish(stat: PyTree) -> list[Any]:
-        answers = dict(_named(combiner.finish(stat)))
-        names[:] = answers
-        return list(answers.values())
+        fields = list(_named(combiner.finish(stat)))
+        names[:] = [name for name, _, _ in fields]
+        label_names[:] = [name for name, _, is_class in fields if is_class]
+        return [value for _, value, _ in fields]
 
     program: ClosedJaxpr = jax.make_jaxpr(finish)(stat)
     answers = dict(zip(names, translate(graph, program, values), strict=True))
-    return _model(graph, forest.trees.columns, answers, forest.class_labels, type(combiner).__name__)
+    labels, what = forest.class_labels, type(combiner).__name__
+    return _model(graph, forest.trees.columns, answers, labels, what, label_names=label_names)
 
 
 def _of_sums(graph: Graph, model: OfSums) -> Any:
@@ -249,30 +252,30 @@ def _of_numbers(values: np.ndarray, kind: str, dtype: np.dtype) -> Any:
     return ExactSum(high, np.asarray(total - np.float64(high), dtype))  # pyright: ignore[reportArgumentType]
 
 
-def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (name behind ``prefix``, value) of each output of an answer to one instance; "label" is a class index."""
+def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any, bool]]:
+    """Yield (name behind ``prefix``, value, whether it is a class index) of each output of an answer to an instance."""
     if isinstance(answer, dict):
         for name, named_answer in answer.items():
             yield from _named(named_answer, f"{prefix}{name}.")
-    elif isinstance(answer, Answer):
-        yield f"{prefix}label", answer.predicted
-        if answer.probability is not None:
-            yield f"{prefix}probability", answer.probability
-        yield f"{prefix}class_scores", answer.class_scores
+        return
+    fields = {}
+    if isinstance(answer, Answer):
+        fields = {"label": answer.predicted, "probability": answer.probability, "class_scores": answer.class_scores}
+        fields = {name: value for name, value in fields.items() if value is not None}
     elif isinstance(answer, CautiousAnswer):
-        yield f"{prefix}label", answer.predicted
-        yield f"{prefix}probability", answer.probability
-        yield f"{prefix}set", answer.membership
-        yield from zip((f"{prefix}lower", f"{prefix}upper"), answer.interval, strict=True)
+        fields = {"label": answer.predicted, "probability": answer.probability, "set": answer.membership}
+        fields |= answer.interval._asdict()
     elif isinstance(answer, Preference):
-        for name, value in (("set", answer.remaining), ("mass", answer.mass), ("total", answer.total)):
-            yield f"{prefix}{name}", value
+        fields = {"set": answer.remaining, "mass": answer.mass, "total": answer.total}
     elif isinstance(answer, Interval) and jnp.ndim(answer.lower) == 1:
-        yield f"{prefix}set", interval_dominance(answer)
-        yield from zip((f"{prefix}lower", f"{prefix}upper"), answer, strict=True)
+        fields = {"set": interval_dominance(answer), **answer._asdict()}
     else:
         for path, leaf in jax.tree_util.tree_leaves_with_path(answer):
-            yield prefix + (jax.tree_util.keystr(path, simple=True, separator=".") or "answer"), leaf
+            fields[jax.tree_util.keystr(path, simple=True, separator=".")] = leaf
+    for name, value in fields.items():
+        # An array alone has the name by which the dict around it calls it.
+        full_name = (prefix + name).rstrip(".") or "answer"
+        yield full_name, value, name == "label" and isinstance(answer, Answer | CautiousAnswer)
 
 
 def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
@@ -296,7 +299,12 @@ def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
     program = jax.make_jaxpr(answer)(jax.ShapeDtypeStruct(raw.shape, raw.dtype))
     names = ("prediction",) if model.class_labels is None else ("label", "probability")
     answers = dict(zip(names, translate(graph, program, [raw]), strict=True))
-    return _model(graph, model.columns, {**answers, "raw": raw}, model.class_labels, "AdditiveTrees", link=model.link)
+    answers, labels, columns = {**answers, "raw": raw}, model.class_labels, model.columns
+    graph.properties["jaxunc.link"] = model.link
+    settings = {"averaged": model.averaged, "trees_per_stage": model.trees_per_stage}
+    settings |= {name: getattr(columns, name) for name in ("absent_is_missing", "spaces_are_underlines")}
+    graph.properties[SETTINGS] = json.dumps(settings)
+    return _model(graph, columns, answers, labels, "AdditiveTrees", label_names=["label"])
 
 
 def _instances(graph: Graph, trees: Trees) -> str:
@@ -308,12 +316,18 @@ def _instances(graph: Graph, trees: Trees) -> str:
 
 
 def _model(
-    graph: Graph, columns: Columns, answers: dict[str, Value], labels: tuple[Any, ...] | None, what: str, **more: str
+    graph: Graph,
+    columns: Columns,
+    answers: dict[str, Value],
+    labels: tuple[Any, ...] | None,
+    what: str,
+    *,
+    label_names: Sequence[str] = (),
 ) -> Any:
     """Return the model that ``graph`` has become, with an output for each of ``answers``, by its name.
 
-    ``what`` is the model's kind; it and ``more`` go into the metadata, with the columns and the class ``labels``. A
-    ValueError for an answer that ONNX has no operator for.
+    Answers in ``label_names`` are indices of classes, whose ``labels`` are put out. ``what``, the model's kind,
+    goes into the metadata, with the columns and ``labels``. A ValueError for an answer that ONNX has no operator for.
     """
     outputs: dict[str, tuple[Any, tuple[int, ...]]] = {}
     for name, value in answers.items():
@@ -323,7 +337,7 @@ def _model(
                 "finish by arithmetic, comparisons, exp, log and reductions, or take bound.export()."
             )
         rows = expand(graph, value, INPUT)
-        if name.split(".")[-1] == "label":
+        if name in label_names:
             array = _labels(labels or ())
             graph.node("Gather", graph.constant(array), graph.node("Squeeze", rows, graph.constant([1])), output=name)
             outputs[name] = ("str" if array.dtype.kind == "U" else array.dtype.name, ())
@@ -333,7 +347,7 @@ def _model(
         outputs[name] = (np.dtype(value.dtype).name, tuple(value.shape))
     description = describe(columns, labels)
     properties = {name: json.dumps(value, default=lambda number: number.item()) for name, value in description.items()}
-    properties |= {"jaxunc.version": __version__, "jaxunc.model": what, **{f"jaxunc.{k}": v for k, v in more.items()}}
+    properties |= {"jaxunc.version": __version__, "jaxunc.model": what}
     dtype = "float32" if columns.cuts is None else "float64"
     return graph.model((INPUT, dtype, columns.number), outputs, properties, __version__)
 
@@ -341,11 +355,14 @@ def _model(
 def _labels(labels: tuple[Any, ...]) -> np.ndarray:
     """Return class labels as an array of a type that ONNX has; a ValueError if there is none."""
     array = np.array(labels)
-    kinds = {"i": np.int64, "u": np.int64, "b": bool, "f": np.float64, "U": array.dtype}
+    kinds = {"i": np.int64, "u": np.uint64, "b": bool, "f": np.float64, "U": array.dtype}
+    if array.dtype.kind == "u" and array.max() < 2**63:
+        array = array.astype(np.int64)
     of_one_kind = len({isinstance(label, str) for label in labels}) == 1
-    if array.dtype.kind not in kinds or not of_one_kind or array.shape != (len(labels),):
+    # Integers that no type of 64 bits holds would become floats.
+    if array.dtype.kind not in kinds or not of_one_kind or array.tolist() != list(labels):
         raise ValueError(
-            f"class_labels are {labels[:5]}; ONNX has labels that are all integers, all texts, all bools or all "
-            "floats. Grow the forest on such labels."
+            f"class_labels are {labels[:5]}; ONNX has labels that are all integers of 64 bits, all texts, all bools or "
+            "all floats. Grow the forest on such labels."
         )
     return array.astype(kinds[array.dtype.kind])
