@@ -13,6 +13,7 @@ from jaxunc.scorers import Interval
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
 from ._counted_forest import CountedForest
+from ._transaction import as_transaction
 
 
 class CautiousForestClassifier(CountedForest):
@@ -123,6 +124,7 @@ class CautiousForestClassifier(CountedForest):
         self.held_out_size = held_out_size
         self.random_state = random_state
 
+    @as_transaction
     def fit(
         self,
         X: InstancesLike | None = None,

@@ -11,6 +11,7 @@ from jaxunc.combiners import LearnedPool
 from jaxunc.counting import TooFewUnseenError, check_unseen, has_bags, oob_mask, ungrouped_mask, warn_of_pure_leaves
 from jaxunc.decisions import Calibration
 from jaxunc.forest import Forest
+from jaxunc.interop import n_rows
 from jaxunc.learning import FEW_TREES, fit_combiner, make_oob_dataset
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
 from jaxunc.voting import Criterion, Population, VoteResult, fit_vote_prior, out_of_bag_votes, predict_until_settled
@@ -19,6 +20,7 @@ from ._classifier import CombinerClassifier, check_combiner, combiner_for
 from ._counted_forest import CountedForest, CountedSample
 from ._deciding import KEEPS_SOME
 from ._models import forest_of, holds_counts, is_foreign, n_trees_of, trees_agree
+from ._transaction import as_transaction
 
 _UNLEARNED = "mixture"  # name of the default combiner where nothing can be learned
 
@@ -156,6 +158,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         self.held_out_size = held_out_size
         self.random_state = random_state
 
+    @as_transaction
     def fit(
         self,
         X: InstancesLike | None = None,
@@ -299,8 +302,8 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
             )
         X, y = self._instances(training[0]), training[1]
         groups = vars(self).get("_groups_of_fit")
-        groups = None if groups is None or len(groups) != X.shape[0] else groups  # other rows are refused below
-        mask = oob_mask(self._forest_model, X.shape[0], X=X, y=y, groups=groups)
+        groups = None if groups is None or len(groups) != n_rows(X) else groups  # other rows are refused below
+        mask = oob_mask(self._forest_model, n_rows(X), X=X, y=y, groups=groups)
         position, labels = class_positions(self.forest_.class_labels, y), self.forest_.class_labels
         mask_without_groups = ungrouped_mask(self._forest_model, len(position), X, y)
         check_unseen(mask, mask_without_groups, position, labels)

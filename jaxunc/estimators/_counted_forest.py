@@ -26,7 +26,7 @@ from jaxunc.counting import (
 from jaxunc.decisions import Calibration
 from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest, bind
-from jaxunc.interop import class_weight_of, known_to_sklearn, opened, steps_of
+from jaxunc.interop import class_weight_of, known_to_sklearn, n_rows, opened, steps_of
 from jaxunc.learning import check_held_out
 from jaxunc.tables import Columns, as_labels, class_positions, encode_rows
 
@@ -34,7 +34,7 @@ from ._checked_data import drop_weightless_rows
 from ._classifier import ProbabilityClassifier
 from ._deciding import KEEPS_SOME
 from ._models import check_model_counts, classes_of, forest_of, holds_counts, is_foreign, is_supported, n_trees_of
-from ._pipelines import check_model, copy_steps, warn_of_threshold
+from ._pipelines import check_model, copy_steps, n_estimators, warn_of_threshold
 from ._raw_rows import ReadsRows
 
 
@@ -188,7 +188,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
                 "AdditiveTrees comes in scikit-learn's FrozenEstimator; a Forest can be bound to a combiner instead: "
                 "jaxunc.bind(forest, combiner)."
             )
-        n_trees = getattr(model, "n_estimators", 1)
+        n_trees = n_estimators(model)
         if n_trees is not None:  # None is XGBoost's default
             check_integer("n_estimators", n_trees, 1, f", the number of trees of {type(model).__name__}")
         check_one_of("counts", self.counts, COUNTS)
@@ -272,9 +272,9 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         """
         rows, model = self._instances(X), self._forest_model if hasattr(self, "estimator_") else None  # files keep none
         groups, has_calibration = vars(self).get("_groups_of_fit"), hasattr(self, "calibration_")
-        groups = None if groups is None or len(groups) != rows.shape[0] else groups  # other rows have no groups
+        groups = None if groups is None or len(groups) != n_rows(X) else groups  # other rows have no groups
         try:
-            mask = oob_mask(model, rows.shape[0], X=rows, y=y, groups=groups) if has_bags(model) else None
+            mask = oob_mask(model, n_rows(X), X=rows, y=y, groups=groups) if has_bags(model) else None
         except ValueError:  # other rows than those of the fit
             mask = None
         if mask is None:

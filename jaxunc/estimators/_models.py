@@ -10,13 +10,16 @@ from jaxunc.additive import AdditiveTrees, uncounted_forest
 from jaxunc.forest import Forest
 from jaxunc.interop import from_any, library_of
 
+from ._pipelines import n_estimators
+
 _VALUE_LIBRARIES = ("xgboost", "lightgbm", "catboost")  # libraries whose leaves hold values, never counts
 
 
 def n_trees_of(model: Any) -> int:
-    """Return the number of trees that a model is to have; 1 if its ``n_estimators`` is not a number ≥ 1."""
-    number = getattr(model, "n_estimators", 1)
-    return int(number) if isinstance(number, int | np.integer) and number > 0 else 1
+    """Return the number of trees that a model of two classes is to have; 1 if it tells no number ≥ 1."""
+    number = n_estimators(model)
+    each_round = getattr(model, "num_parallel_tree", None) or 1  # of XGBoost
+    return int(number) * each_round if isinstance(number, int | np.integer) and number > 0 else 1
 
 
 def is_supported(model: Any, *, fitted: bool) -> bool:

@@ -126,18 +126,38 @@ def map_of(transform: TransformedTargetRegressor, y: np.ndarray, *, fitted: bool
     return target_map(steps_of_transformer(transformer, y), (transformer.transform, transformer.inverse_transform), y)
 
 
+CATBOOST_ROUNDS = ("iterations", "n_estimators", "num_boost_round", "num_trees")
+LIGHTGBM_ROUNDS = (
+    "num_iterations", "n_iter", "nrounds", "max_iter", "num_tree", "num_round", "num_trees", "num_rounds",
+    "num_iteration", "num_boost_round", "n_estimators",
+)  # fmt: skip
+"""Names that a library has for the number of rounds; of those that are set, LightGBM takes the first."""
+
+
+def _first_of(names: Sequence[str], params: dict[str, Any]) -> Any:
+    """Return the value of the first parameter among ``names`` that is set, not None; None if there is none."""
+    return next((params[name] for name in names if params.get(name) is not None), None)
+
+
+def n_estimators(model: Any) -> Any:
+    """Return the parameter ``n_estimators`` of a model, also where LightGBM has it by another name; 1 without any."""
+    if library_of(model) == "lightgbm" and hasattr(model, "get_params"):
+        return _first_of(LIGHTGBM_ROUNDS, model.get_params(deep=False))
+    return getattr(model, "n_estimators", 1)
+
+
 def rounds(model: Any) -> int | None:
     """Return the number of boosting stages of an unfitted model; 1 for a forest with values; None for other models."""
     library = library_of(model)
-    if library == "catboost":
-        return 1000  # CatBoost's default: its models are boosted in any case
     params = model.get_params(deep=False)
+    if library == "catboost":
+        return _first_of(CATBOOST_ROUNDS, params) or 1000  # its default
     if library == "xgboost":
         is_forest = "RF" in _name(model)
         return 1 if is_forest else params.get("n_estimators") or 100  # None stands for 100
     if library == "lightgbm":
-        kind = params.get("boosting", params.get("boosting_type"))
-        return 1 if kind in ("rf", "random_forest") else params.get("n_estimators")
+        kind = _first_of(("boosting", "boost", "boosting_type"), params)
+        return 1 if kind in ("rf", "random_forest") else n_estimators(model)
     if _name(model).removeprefix("Hist").startswith("GradientBoosting"):
         return params.get("max_iter", params.get("n_estimators"))
     return None

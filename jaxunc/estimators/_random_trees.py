@@ -24,8 +24,9 @@ from jaxunc.tables import (
     warn_of_merged_values,
 )
 
-from ._checked_data import check_weights, plain_numbers, validate_mixed
+from ._checked_data import check_weights, drop_weightless_rows, plain_numbers, validate_mixed
 from ._classifier import CombinerClassifier, check_combiner, check_nominal, combiner_for
+from ._transaction import as_transaction
 
 
 class RandomDecisionTreesClassifier(CombinerClassifier):
@@ -80,7 +81,8 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
     Notes
     -----
     Tests are drawn without reading labels, so growing is fast, and trees are far more diverse than those of a random
-    forest. An instance of weight 0 is left out; other weights count in the leaves and do not change the trees.
+    forest. An instance of weight 0 is left out, and so is a class that has no other. Other weights count in the leaves
+    and do not change the trees.
 
     References
     ----------
@@ -120,6 +122,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         self.empty_leaves = empty_leaves
         self.random_state = random_state
 
+    @as_transaction
     def fit(
         self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None
     ) -> "RandomDecisionTreesClassifier":
@@ -142,6 +145,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         self._check_parameters()
         X, y = validate_mixed(self, X, y, reset=True)
         check_classification_targets(y)
+        X, y, weight, _ = drop_weightless_rows(X, y, check_weights(sample_weight, X), None)
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
         # A wrong combiner is refused before the work of growing.
@@ -154,7 +158,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         limits = ("min_samples_leaf", "min_samples_split", "max_depth", "missing")
         settings: dict[str, Any] = {name: getattr(self, name) for name in limits}
-        settings |= {"nominal": self.nominal_, "sample_weight": check_weights(sample_weight, X)}
+        settings |= {"nominal": self.nominal_, "sample_weight": weight}
         forest = grow_random_trees(jax.random.key(seed), encoded, y, n_trees=self.n_estimators, **settings)
         self.classes_ = np.asarray(forest.class_labels, classes.dtype)
         trees = dataclasses.replace(forest.trees, columns=self._columns)

@@ -32,6 +32,7 @@ from jaxunc.transduction import ALGORITHMS, BoundSample, Presorted, checked_limi
 
 from ._checked_data import check_labels, convert_objects, plain_numbers, take_names, validate_mixed
 from ._classifier import ProbabilityClassifier, check_class_scores, check_combiner, check_nominal
+from ._transaction import as_transaction
 
 COMBINE = ("mean", "pnml")  # ways to combine the answers of the models, each of which was fitted with another label
 
@@ -120,6 +121,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         self.block_size = block_size
         self.progress = progress
 
+    @as_transaction
     def fit(self, X: InstancesLike, y: LabelsLike) -> "TransductiveTreeClassifier":
         """Store the training set, sorted by every numeric feature.
 
@@ -303,6 +305,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @as_transaction
     def fit(
         self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None
     ) -> "TransductiveClassifier":

@@ -47,6 +47,7 @@ from ._forest_numbers import ForestNumbers
 from ._forest_rows import Grown, Sample
 from ._pipelines import check_steps, copy_steps, map_of, reads_categories, without_transform
 from ._raw_rows import ReadsRows
+from ._transaction import as_transaction
 
 COUNTS = ("auto", "oob", "held_out", "cross_fit")  # values of the parameter ``counts``
 
@@ -220,6 +221,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         self.support = support
         self.coverage_by = coverage_by
 
+    @as_transaction
     def fit(
         self,
         X: InstancesLike,
@@ -249,10 +251,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         self
             The fitted regressor.
         """
-        regressor = object.__new__(type(self))  # so that a fit that fails leaves the former fit as it was
-        vars(regressor).update(vars(self))
-        regressor._fit(X, y, sample_weight, groups)
-        self.__dict__ = vars(regressor)
+        self._fit(X, y, sample_weight, groups)
         return self
 
     def _open(self) -> Opened:
@@ -270,7 +269,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         self._steps, self._raw_types = copy_steps(model_or_pipeline) if frozen else steps_of(model_or_pipeline), None
         # These models may read names, categories, or more digits than the checked arrays have.
         self._reads_given = frozen or bool(self._steps) or reads_categories(model, X)
-        X = known_to_sklearn(X) if self._steps else X
+        X = known_to_sklearn(X) if self._reads_given else X
         values, target = self._validate(X, y, model_or_pipeline if frozen else None)
         (low, high), step = self._support()
         if (is_outside := (target < low) | (target > high)).any():
@@ -578,6 +577,12 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
                 f"support={self.support!r:.60} has a step that is no whole number from 1 on, or ends that are none; "
                 "whole targets from 0 on are (0, inf, 1)."
             )
+        start = low if np.isfinite(low) else 0.0
+        if step and (high - start) % step[0] > 0:  # NaN without an end
+            raise ValueError(
+                f"support={self.support!r:.60} ends at {high:g}, which steps of {step[0]:g} from {start:g} on do not "
+                f"reach; end it at {high - (high - start) % step[0]:g}."
+            )
         return (low, high), (step or [0.0])[0]
 
     def _counts(self, model: Any, frozen: bool, boosted: bool) -> str:
@@ -634,6 +639,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             )
         if self._steps:
             return self._output(X)
+        X = known_to_sklearn(X) if self._reads_given else X
         if self.moments_.columns.levels is not None:  # the trees look up words
             return X
         values = validate_numbers(self, X, reset=False, ensure_min_samples=0, **self._data_checks(self._takes_nan))

@@ -1,5 +1,6 @@
 """`explain`: which columns make an answer what it is; as numbers, bars and columns of files."""
 
+import itertools
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -109,16 +110,23 @@ class Attributions(NamedTuple):
     def columns(self) -> dict[str, np.ndarray]:
         """Return arrays ``[instances]`` by the names that they have in files: the base, and the share of each column.
 
-        For the probability of two classes the arrays are those of the second class alone.
+        For the probability of two classes the arrays are those of the second class alone. A name that an earlier array
+        has is followed by ``_2``, or the next number that is free, such as that of a column ``base``.
         """
         values, arrays = np.asarray(self.values), {}
+
+        def add(name: str, array: np.ndarray) -> None:
+            further = (f"{name}_{k}" for k in itertools.count(2))
+            arrays[next(free for free in itertools.chain([name], further) if free not in arrays)] = array
+
         base = np.broadcast_to(np.asarray(self.base), (len(values), values.shape[2]))
         is_single = values.shape[2] == 1 or (values.shape[2] == 2 and self.of == "probability")
         for s, name in enumerate(self.names):
             if not is_single or s == len(self.names) - 1:
                 start = "explanation" if is_single else f"explanation_{name}".replace(" ", "_")
-                arrays[f"{start}_base"] = base[:, s]
-                arrays |= {f"{start}_{feature}": values[:, i, s] for i, feature in enumerate(self.features)}
+                add(f"{start}_base", base[:, s])
+                for i, feature in enumerate(self.features):
+                    add(f"{start}_{feature}", values[:, i, s])
         return arrays
 
     def _select(self, instance: int, stat: int) -> tuple[np.ndarray, float]:

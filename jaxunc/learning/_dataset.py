@@ -256,11 +256,17 @@ class OobDataset:
         return OobDataset(**{**vars(self), "weight": weight})
 
     def as_groups(self, values: np.ndarray) -> np.ndarray:
-        """Return ``values [rows]``, such as folds, where all rows of a group get the value of the group's first row."""
+        """Return ``values [rows]``, such as folds, where all rows of a group get the value of the group's first row.
+
+        Rows of weight 0 are of no group, and keep their values.
+        """
         if self.groups is None:
             return values
-        _, first, group = np.unique(self.groups, return_index=True, return_inverse=True)
-        return np.concatenate([values[first[group]], values[self.n :]])
+        weighted_rows = np.flatnonzero(np.asarray(self.weight)[: self.n])
+        _, first, group = np.unique(self.groups[weighted_rows], return_index=True, return_inverse=True)
+        values = values.copy()
+        values[weighted_rows] = values[weighted_rows][first[group]]
+        return values
 
     def __len__(self) -> int:
         return self.n

@@ -225,11 +225,16 @@ def _split_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, Oo
     check_within("validation", validation, "(0, 1)", ", a share; or pass rows")
     # Each data set keeps all rows, some at weight 0: both have one shape, and share programs.
     weight = np.asarray(rows.weight)[: rows.n]
-    in_validation, weighted_rows = np.zeros(rows.n, bool), np.flatnonzero(weight)
-    in_validation[weighted_rows] = np.asarray(jax.random.uniform(key, (len(weighted_rows),))) < validation
-    in_validation = rows.as_groups(in_validation)
-    if not weight[in_validation].any() or not weight[~in_validation].any():
-        raise ValueError(f"validation={validation} of {rows.n} rows leaves none on one side; pass more rows.")
+    drawn = np.asarray(jax.random.uniform(key, (int(np.count_nonzero(weight)),)))
+    draw = np.full(rows.n, np.nan, drawn.dtype)
+    draw[weight > 0] = drawn
+    draw = rows.as_groups(draw)
+    # Chance may draw none of a few groups, or all: the first is then drawn alone, or the last left out.
+    in_validation = ((draw < validation) | (draw == np.nanmin(draw))) & (draw != np.nanmax(draw))
+    if not in_validation.any():
+        raise ValueError(
+            f"validation={validation} of {rows.n} rows leaves none on one side; pass more rows, of several groups."
+        )
     return rows.with_weight(np.where(in_validation, 0, weight)), rows.with_weight(np.where(in_validation, weight, 0))
 
 
@@ -494,12 +499,19 @@ class AucLoss(eqx.Module):
     ) -> "AucLoss":
         """Make the loss of ``n_pairs`` pairs of rows, drawn by ``key`` with probabilities in proportion to ``weight``.
 
-        Each pair is a row of a class and a row of another class; y has the rows' classes. ``temperature`` is τ.
+        Each pair is a row of a class and a row of another class; y has the rows' classes, of which those without rows
+        have no pairs. ``temperature`` is τ. Raises a ValueError if all rows with a weight are of one class.
         """
         y, weight = np.asarray(y), np.asarray(weight, float)
         # NumPy draws with weights far faster than JAX; its seed is drawn from the key.
         rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,), "uint32")))
-        classes = [1] if n_classes == 2 else range(n_classes)
+        present = np.unique(y[weight > 0]).tolist()
+        if len(present) < 2:
+            raise ValueError(
+                f"loss='auc' compares rows of different classes, and all rows with a weight are of class {present}, by "
+                "its position; pass rows of two classes or more, such as by fewer folds."
+            )
+        classes = [1] if n_classes == 2 else present
         first, second, of_class = [], [], []
         for c in classes:
             for is_candidate, draws in (((y == c) & (weight > 0), first), ((y != c) & (weight > 0), second)):

@@ -84,7 +84,8 @@ def select_combiner(
     Returns
     -------
     SelectionResult
-        ``name`` of the candidate that won, ``fitted``: its `FitResult` from all rows, and ``losses`` by name.
+        ``name`` of the candidate that won, ``fitted``: its `FitResult` from all rows, and ``losses`` by name. By
+        ``"auc"`` folds without rows of a second class are passed over.
 
     Raises
     ------
@@ -92,15 +93,18 @@ def select_combiner(
         As `fit_combiner` does; also without candidates, or if there are fewer rows than folds.
     """
     fold_fits = fit_by_folds(candidates, rows, loss, n_folds, key, progress)
-    weight, losses = np.asarray(rows.weight, float)[: rows.n], {}
-    loss_key = checked_key(key)
+    y, weight = np.asarray(rows.y)[: rows.n], np.asarray(rows.weight, float)[: rows.n]
+    fold_weights = {k: np.where(fold_fits.fold == k, weight, 0) for k in range(fold_fits.fold.max() + 1)}
+    if loss == "auc":  # a fold of a single class has no pairs, and is passed over unless all are such
+        with_pairs = {k: fold for k, fold in fold_weights.items() if len(np.unique(y[fold > 0])) > 1}
+        fold_weights = with_pairs or fold_weights
+    losses, loss_key = {}, checked_key(key)
     for name, combiners in fold_fits.combiners.items():
-        fold_weights = [np.where(fold_fits.fold == k, weight, 0) for k in range(len(combiners))]
         fold_losses = [
-            loss_on(combiner, rows.with_weight(fold), loss=loss, key=jax.random.clone(loss_key)) * fold.sum()
-            for combiner, fold in zip(combiners, fold_weights, strict=True)
+            loss_on(combiners[k], rows.with_weight(fold), loss=loss, key=jax.random.clone(loss_key)) * fold.sum()
+            for k, fold in fold_weights.items()
         ]
-        losses[name] = sum(fold_losses) / weight.sum()
+        losses[name] = sum(fold_losses) / sum(fold.sum() for fold in fold_weights.values())
     best = min(losses, key=lambda name: losses[name])
     return SelectionResult(best, cast(FitResult[CombinerT], fold_fits.fits[best]), losses)
 

@@ -355,7 +355,7 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
         is_live = start + jnp.arange(shape.node_chunk, dtype=jnp.int32) < state.n_open
         n_right = jnp.where(is_live, count_in(state.scratch.before, nodes.first, nodes.size), 0)
         n_left = nodes.size - n_right
-        test_fits = _fits(shape, data, limits, state, start, test, n_left, n_right)
+        test_fits = _fits(shape, data, limits, state.scratch, start, test, (n_left, n_right))
         accepted = is_live & test_fits & ~test.exhausted
         retry = is_live & ~accepted & ~test.exhausted & (nodes.tries + 1 < data.n_features)
 
@@ -399,28 +399,28 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
     return state, totals.n_open, totals.n_lanes
 
 
-def _fits(
-    shape: Shape, data: EncodedData, limits: Limits, state: State, start, test: DrawnTests, n_left, n_right
-) -> Array:
+def _fits(shape: Shape, data: EncodedData, limits: Limits, scratch: Scratch, start, test: DrawnTests, sizes) -> Array:
     """Return whether tests leave enough instances on two sides; further cuts of a multi-way test always fit.
 
-    ``test`` has the tests of the chunk of open nodes from ``start`` on, ``n_left`` and ``n_right`` the number of lanes
-    (a lane is an instance in a tree) on each side. A cell counts the instances of a node with one value of the tested
-    nominal feature.
+    ``test`` has the tests of the chunk of open nodes from ``start`` on, and ``sizes`` are the numbers of instances that
+    go left, and right, at each.
     """
+    n_left, n_right = sizes
     fits = (n_left >= limits.min_samples_leaf) & (n_right >= limits.min_samples_leaf) & ~test.no_threshold
     if not shape.n_words:
         return fits
-    # A multi-way test needs two children that are large enough, which cells tell: ``values`` is each node's first cell.
-    # Where one instance is enough for a child there are no cells. The first cut then lies just below a value of the
-    # node's, ``values`` is 1 if another value lies above that one, and ``n_left`` counts the instances below it.
-    values = read_piece(state.scratch.values, start, shape.node_chunk)
-    if shape.n_cells:
-        has_two_children = count_in(state.scratch.frequent, values, gather(data.n_ranks, test.feature)) >= 2
-    else:
-        has_two_children = (n_left > 0) | (values > 0)
+    has_two_children = _has_two_children(shape, data, scratch, start, test, n_left)
     # Further cuts only carry out a multi-way test that was accepted: they may leave a side empty.
     return jnp.where(test.multiway, has_two_children, fits) | test.cut
+
+
+def _has_two_children(shape: Shape, data: EncodedData, scratch: Scratch, start, test: DrawnTests, n_left) -> Array:
+    """Return for multi-way tests, with arguments as of `_fits`, whether two children or more have enough instances."""
+    values = read_piece(scratch.values, start, shape.node_chunk)
+    if shape.n_cells:  # a cell for each value of the feature, from ``values`` on
+        return count_in(scratch.frequent, values, gather(data.n_ranks, test.feature)) >= 2
+    # One instance is enough. The first cut lies just below a value of the node's; has it another, below or above?
+    return (n_left > 0) | (values > 0)
 
 
 def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes, right: bool) -> Followers:

@@ -263,8 +263,8 @@ def target_bins(
     Raises
     ------
     ValueError, TypeError
-        If y is empty, not ``[instances]``, masked, or holds other than finite numbers; if n_bins < 2. If weights are
-        negative, not finite, of another length, or all 0. If tails is no bool.
+        If y is empty, not ``[instances]``, masked, or holds other than finite numbers, or some whose sums overflow; if
+        n_bins < 2. If weights are negative, not finite, of another length, or all 0. If tails is no bool.
 
     Notes
     -----
@@ -293,6 +293,11 @@ def target_bins(
     weight = as_weights(sample_weight, len(target))
     if not (has_weight := weight > 0).any():
         raise ValueError("sample_weight is 0 throughout; there is nothing to cut into bins.")
+    with np.errstate(over="ignore"):
+        is_huge = not np.isfinite(4 * np.abs(target) @ np.maximum(weight, 1))
+    if is_huge:
+        largest = np.abs(target).max()
+        raise ValueError(f"y holds numbers of up to {largest:.3g}, whose sums overflow; divide it by that.")
     weight, (values, position) = weight[has_weight], np.unique(target[has_weight], return_inverse=True)
     value_weight = np.bincount(position, weight)
     bin_weight = value_weight.sum() / n_bins

@@ -13,7 +13,8 @@ from sklearn.frozen import FrozenEstimator
 
 import jaxunc as ju
 from jaxunc.estimators import UncertainForestRegressor
-from jaxunc.estimators._boosted_numbers import rounds_of
+from jaxunc.estimators._boosted_numbers import is_boosted, rounds_of
+from jaxunc.estimators._pipelines import rounds
 from tests._refusal import refusals, refuses
 
 pytestmark = pytest.mark.once
@@ -122,6 +123,24 @@ def test_refits_have_the_rounds_of_the_model():
     other = GradientBoostingRegressor(n_estimators=300, **early).fit(X, Y)
     assert rounds_of(other) == {"n_estimators": other.n_estimators_, "n_iter_no_change": None}
     assert max(whole.n_iter_, other.n_estimators_) < 300
+
+
+@pytest.mark.parametrize(
+    ("library", "kind", "settings", "expected"),
+    [
+        ("catboost", "CatBoostRegressor", {}, 1000),
+        ("catboost", "CatBoostRegressor", {"iterations": 1}, 1),
+        ("catboost", "CatBoostRegressor", {"num_trees": 7}, 7),
+        ("lightgbm", "LGBMRegressor", {}, 100),
+        ("lightgbm", "LGBMRegressor", {"n_estimators": 1, "num_boost_round": 7}, 7),
+        ("lightgbm", "LGBMRegressor", {"n_iter": 1}, 1),
+        ("lightgbm", "LGBMRegressor", {"boost": "rf"}, 1),
+    ],
+)
+def test_rounds_by_any_name(library, kind, settings, expected):
+    model = getattr(pytest.importorskip(library), kind)(**settings)
+    assert rounds(model) == expected
+    assert is_boosted(model, fitted=False) == (expected > 1)
 
 
 def test_few_rows_have_one_width_and_constant_targets_none():

@@ -153,7 +153,8 @@ def test_rows_of_the_fit_are_answered_by_the_trees_that_have_not_seen_them(plain
     own = np.asarray(plain.bound_.probability(X.astype(np.float32), tree_mask=mask))
     position = (Y == "yes").astype(int)
     expected = ju.decisions.conformal_sets(plain.predict_proba(NEW), own, position, coverage=0.95)
-    np.testing.assert_array_equal(plain.predict_set(NEW, coverage=0.95, calibration=(X, Y)), expected)
+    for rows in (X, {f"{j}": X[:, j] for j in range(X.shape[1])}):
+        np.testing.assert_array_equal(plain.predict_set(NEW, coverage=0.95, calibration=(rows, Y)), expected)
     kept = CombinedForestClassifier(FOREST, "mean", counts="oob").fit(X, Y)
     with refuses(ValueError, "calibration holds the rows that the forest was grown on.*leave it out"):
         kept.predict_set(NEW, coverage=0.95, calibration=(X, Y))

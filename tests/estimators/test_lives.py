@@ -116,6 +116,14 @@ def test_frames_without_rows_and_one_column(name):
     np.testing.assert_allclose(MODELS[name]().fit(X[:, :1], Y).predict_proba(X[:, :1]).sum(axis=1), 1, rtol=1e-5)
 
 
+def test_a_fit_that_breaks_off_leaves_what_was_there(fitted):
+    model = fitted[0]
+    before = dict(vars(model))
+    refuses(ValueError, "1 class", model.fit, X[:, :2], 0 * X[:, 0])
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[key] is value for key, value in before.items())
+
+
 def test_what_no_classifier_is_fitted_to(name):
     fit = MODELS[name]().fit
     for rows, labels, words in ((X[:0], Y[:0], "0 sample"), (X[:1], Y[:1], "1 class"), (X, 0 * X[:, 0], "1 class")):

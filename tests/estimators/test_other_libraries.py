@@ -10,6 +10,7 @@ from sklearn.utils import get_tags
 
 import jaxunc as ju
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, UncertainForestRegressor
+from jaxunc.estimators._models import n_trees_of
 from tests._model_files import FOLDER, N_TRAIN, NUMBERS, table
 from tests._refusal import refusals, refuses
 
@@ -142,6 +143,9 @@ def test_forests_that_are_grown_here(library):
     with refuses(ValueError, f"those of {type(model).__name__} hold values. Take counts='held_out'"):
         CombinedForestClassifier(model).fit(X, labels)
     refuses(ValueError, "needs a forest with bags", CautiousForestClassifier(model).fit, X, labels)
+    assert n_trees_of(model) == combined.forest_.n_trees
+    other_name = {"xgboost": "num_parallel_tree", "lightgbm": "num_trees"}[library]
+    assert n_trees_of(clone(model).set_params(**{other_name: 9})) == 9
     fitted = clone(model).fit(X[:300], y[:300])
     frozen = CombinedForestClassifier(FrozenEstimator(fitted), counts="held_out").fit(X[300:450], y[300:450])
     assert (frozen.predict(X[450:]) == y[450:]).mean() > 0.9

@@ -388,6 +388,11 @@ test_prices_refused = refusals(
     ("a target off the steps", fit_on(support=(0, np.inf, 1)), r"y holds \S+ in row 0, which steps of 1 do not"),
     ("half steps", fit_on(support=(0, np.inf, 0.5)), "a step that is no whole number"),
     ("ends off the steps", fit_on(support=(0.5, np.inf, 1)), "or ends that are none"),
+    (
+        "an end between steps",
+        fit_on(support=(0, 5, 2)),
+        "which steps of 2 from 0 on do not reach; end it at 4",
+    ),
     ("four numbers", fit_on(support=(0, 9, 1, 1)), "must be two numbers in their order"),
     ("onnx", exported, "fitted to transformed targets"),
 )

@@ -8,6 +8,7 @@ from itertools import product
 import jax
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -313,6 +314,9 @@ def test_frames_sparse_rows_and_missing_values():
         again = frozen(clone(FOREST).fit(frame[TRAIN], Y[TRAIN]))
         np.testing.assert_array_equal(again.fit(frame[TRAIN], Y[TRAIN]).predict_interval(frame[NEW]), plain)
         assert again.predict(frame[NEW]).shape == (256,)
+        for carry in (dict, lambda rows: rows.to_records(index=False), pa.RecordBatch.from_pandas):
+            again.fit(carry(frame[TRAIN]), Y[TRAIN])
+            np.testing.assert_array_equal(again.predict_interval(carry(frame[NEW])), plain)
     refuses(ValueError, "feature names", named.predict, frame[NEW].rename(columns={"c1": "z"}))
     rows = sparse.csr_matrix(X)
     model = UncertainForestRegressor(FOREST).fit(rows[TRAIN], Y[TRAIN])

@@ -260,6 +260,7 @@ def test_what_a_row_of_weight_0_holds_without_counts(name):
     found = ask(X, np.where(there, y, 1 - y), sample_weight=weight)
     check_same(found, ask(X, y, sample_weight=weight), rtol=0, atol=0)
     check_same(found, ask(X[there], y[there]), **SAME)
+    check_same(found, ask(X, np.where(there, y, 2), sample_weight=weight), rtol=0, atol=0)  # a class without weight
 
 
 # What is learned.

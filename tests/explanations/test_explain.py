@@ -441,6 +441,9 @@ def test_names_of_columns_and_columns_of_files():
     np.testing.assert_array_equal(columns["explanation_3"], found.values[:, 3, 1])
     doubt = ju.explain(forest, ju.UncertaintyDecomposition("plausibility"), X).columns()
     assert {"explanation_aleatoric_base", "explanation_epistemic_5"} <= {*doubt}
+    alike = found._replace(features=("base", "base_2", *"2345")).columns()
+    assert list(alike)[:3] == ["explanation_base", "explanation_base_2", "explanation_base_2_2"]
+    np.testing.assert_array_equal(list(alike.values()), list(columns.values()))
     masked = ju.explain(forest, ju.Mean(), X, tree_mask=np.ones((3, 3), bool))
     np.testing.assert_allclose(masked.columns()["explanation_base"], columns["explanation_base"], rtol=1e-6)
 

@@ -81,6 +81,13 @@ def test_classes():
     assert ju.explain(alone, None, RAW[["id", "age"]][:3]).features == ("id", "age")
 
 
+def test_a_forest_of_another_library():
+    treelite = pytest.importorskip("treelite")
+    rows = RAW[["id", "age"]].to_numpy(np.float32)
+    forest = RandomForestClassifier(5, min_samples_leaf=8, random_state=0).fit(rows, Y.mean() < Y)
+    adds_up(ju.explain(treelite.sklearn.import_model(forest), None, rows), forest.predict_proba(rows), atol=1e-5)
+
+
 BOOSTED, ONE = HistGradientBoostingRegressor(max_iter=3), RAW[["age"]]
 boosted = lambda: UncertainForestRegressor(BOOSTED, random_state=0).fit(ONE, Y)
 mixed = lambda: make_pipeline(PCA(1), FOREST).fit(RAW[["id", "age"]], Y)

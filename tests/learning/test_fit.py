@@ -16,7 +16,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.learning import _descent, fit_combiner, loss_on, select_combiner, stack_combiners, standard_errors
-from jaxunc.learning._fit import parameters_of, problem_of
+from jaxunc.learning._fit import _split_validation, parameters_of, problem_of
 from jaxunc.learning._select import _find_weights
 from tests._forests import toy_data
 from tests._refusal import refusals
@@ -273,3 +273,22 @@ def test_folds_are_of_groups():
     assert np.isfinite(losses).all()
     with pytest.raises(ValueError, match="n_folds=9 is more than there are groups of rows, 8"):
         select_combiner({"pool": pool}, rows, n_folds=9)
+    first_of_group = np.arange(120) % 15 == 0
+    for share, n_groups in ((1e-9, 1), (1 - 1e-9, 7)):
+        sides = _split_validation(rows.with_weight(np.where(first_of_group, 0, 2)), share, jax.random.key(0))
+        learned, validated = (np.unique(groups[np.asarray(side.weight)[:120] > 0]) for side in sides)
+        assert len(validated) == n_groups
+        assert sorted([*learned, *validated]) == list(range(8))
+    with pytest.raises(ValueError, match=r"validation=0\.5 of 120 rows leaves none on one side"):
+        _split_validation(rows.with_weight(np.where(groups == 0, 1, 0)), 0.5, jax.random.key(0))
+
+
+def test_folds_without_a_class_are_passed_over_by_auc(rows):
+    y = np.asarray(rows.y)[: rows.n]
+    few = np.concatenate([np.flatnonzero(y == 0)[:20], np.flatnonzero(y == 1)[:3]])
+    weight = np.bincount(few, minlength=rows.n)
+    learner = {"calibrated": ju.Calibrated(ju.Mean())}
+    losses = select_combiner(learner, rows.with_weight(weight), loss="auc").losses
+    assert 0 < losses["calibrated"] < np.inf
+    with pytest.raises(ValueError, match="all rows with a weight are of class"):
+        loss_on(learner["calibrated"], rows.with_weight(weight * (y == 0)), loss="auc")

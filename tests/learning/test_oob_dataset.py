@@ -101,9 +101,11 @@ def test_routed_rows_merge_as_histograms_do(fitted):
     X, y, model = fitted
     rows = oob_dataset(model, X, y, source="oob", counts="inbag")
     routed = rows.data_for(ju.Weighted(ju.Mean(), np.ones(20)))
-    found, expected = (data.merge(Extremes(), 20.0) for data in (routed, rows.histograms))
-    for name in Extremes.merge:
-        np.testing.assert_allclose(found[name][: rows.n], expected[name][: rows.n], rtol=1e-6)
+    for combiner in (Extremes(), ju.Stack([ju.Mean(), Extremes()])):
+        found, expected = (jax.tree.leaves(data.merge(combiner, 20.0)) for data in (routed, rows.histograms))
+        for stat, other in zip(found, expected, strict=True):
+            if stat.ndim:
+                np.testing.assert_allclose(stat[: rows.n], other[: rows.n], rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.exhaustive

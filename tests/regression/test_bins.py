@@ -128,6 +128,7 @@ two = lambda: target_bins([1.0, 2.0])
 test_refusals = refusals(
     ("nothing", lambda: target_bins([]), "y is empty"),
     ("NaN", lambda: target_bins([1.0, np.nan]), "nan at position 1"),
+    ("wide", lambda: target_bins([-1.7e308, 1.7e308]), r"up to 1.7e\+308, whose sums overflow"),
     ("two targets", lambda: target_bins([[1.0, 2.0]]), "one model a target"),
     ("words", lambda: target_bins(["a"]), "no numbers", TypeError),
     ("complex", lambda: target_bins(np.array([1 + 1j])), "no numbers", TypeError),
