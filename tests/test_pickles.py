@@ -37,6 +37,7 @@ X, Y = toy_data(2)
 TEXT = np.array(["no", "yes"])[Y]
 FRAME = pd.DataFrame({"a": X[:, 0], "word": np.array(["red", "green", "blue"])[np.arange(len(X)) % 3]})
 FOREST = RandomForestClassifier(6, min_samples_leaf=5, random_state=0)
+NUMBERS = RandomForestRegressor(5, min_samples_leaf=3, random_state=0)
 SPARSE = scipy.sparse.csr_matrix(np.where(X > 0, X, 0))
 
 
@@ -72,7 +73,7 @@ MODELS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "any transduction": lambda: (TransductiveClassifier(FOREST).fit(X[:30], TEXT[:30]), X[:2]),
     "a pipeline": lambda: (make_pipeline(StandardScaler(), CombinedForestClassifier(FOREST)).fit(X, Y), X),
     "frozen": lambda: (FrozenEstimator(CombinedForestClassifier(FOREST).fit(X, Y)), X),
-    "numbers": lambda: (UncertainForestRegressor(RandomForestRegressor(5, random_state=0)).fit(X, X[:, 0] + Y), X),
+    "numbers": lambda: (UncertainForestRegressor(NUMBERS).fit(X, X[:, 0] + Y), X),
     "unfitted": lambda: (CombinedForestClassifier(None, RULE), None),
     "forest": lambda: (forest(), None),
     "trees": lambda: (forest().trees, None),
