@@ -10,6 +10,7 @@ from benchmarks.studies.boosted_numbers import methods as boosted
 from benchmarks.studies.boosted_numbers import page
 from benchmarks.studies.boosted_numbers import run as study
 from benchmarks.studies.regression.page import geometric
+from benchmarks.studies.regression.problems import DRAWN
 from tests._claims import Page
 
 pytestmark = pytest.mark.once
@@ -42,12 +43,14 @@ def test_conformalised_quantiles_of_all_rows_by_hand(rng, monkeypatch):
     np.testing.assert_allclose(boosted.of_all_rows(fold), [[low - margin, high + margin]] * 3)
 
 
-@pytest.mark.parametrize("name", boosted.DRAWN)
+@pytest.mark.parametrize("name", [*DRAWN, *boosted.DRAWN])
 def test_drawn_problems_are_the_same_again(name):
+    """Those of the study of regression, too."""
     first, second = boosted.rows_of(name), boosted.rows_of(name)
-    np.testing.assert_array_equal(first.y, second.y)
-    assert first.X.shape == (2000, 10)
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, other)
     assert first.X.dtype == np.float32
+    assert 400 <= len(first.y) <= 2000
 
 
 def made(**scores: float) -> dict:

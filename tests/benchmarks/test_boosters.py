@@ -8,27 +8,14 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 from benchmarks.cells import FoldCell
 from benchmarks.pages import digits
-from benchmarks.studies.boosters import losses
+from benchmarks.studies.boosters import losses, methods
 from benchmarks.studies.boosters import run as study
 from benchmarks.studies.boosters.losses import BEST, HALF, POOL, Losses
-from benchmarks.studies.boosters.methods import (
-    LARGE_SETS,
-    MOST_ROWS,
-    N_PARTS,
-    N_SETTINGS,
-    SETS,
-    LargeCell,
-    Rows,
-    Settings,
-    _design,
-    drawn_settings,
-    fit,
-    mixing_weights,
-    tuned,
-)
+from benchmarks.studies.boosters.methods import LargeCell, Rows, Settings, fit
 from benchmarks.studies.boosters.page import METHODS, MIXTURES, NOISY, against, enough
 from benchmarks.studies.learning.methods import PLAIN_MEASURES
 from jaxunc.learning._select import _find_weights
+from tests._claims import Page
 
 pytestmark = pytest.mark.once
 
@@ -44,26 +31,24 @@ def rows(rng):
 
 def test_words_are_codes_of_the_levels_of_the_fit():
     X_fit, X = np.array([[5.0, 2.0], [7.0, np.nan]]), np.array([[7.0, 2.0], [6.0, 3.0], [np.nan, 9.0]])
-    codes, words = _design("histogram", X_fit, np.array([True, False]), X)
+    codes, words = methods._design("histogram", X_fit, np.array([True, False]), X)
     np.testing.assert_array_equal(codes, [[1, 2], [np.nan, 3], [np.nan, 9]])
     np.testing.assert_array_equal(words, [True, False])
-    frame, _ = _design("CatBoost", X_fit, np.array([True, False]), X)
+    frame, _ = methods._design("CatBoost", X_fit, np.array([True, False]), X)
     assert frame[0].tolist() == [1, -1, -1]
     assert X[0, 0] == 7, "the caller's table stays as it is"
-    codes, words = _design("histogram", np.full((2, 1), np.nan), np.array([True]), X[:, :1])
+    codes, words = methods._design("histogram", np.full((2, 1), np.nan), np.array([True]), X[:, :1])
     np.testing.assert_array_equal(codes, [[0], [0], [0]], err_msg="a column without values")
     assert not words.any()
     many = np.arange(300.0)[:, None]
-    assert not _design("histogram", many, np.array([True]), many)[1].any(), "more levels than it takes are numbers"
+    _, words = methods._design("histogram", many, np.array([True]), many)
+    assert not words.any(), "more levels than it takes are numbers"
 
 
 @pytest.mark.filterwarnings("ignore:The argument 'eval_set'")  # of LightGBM from 4.7 on; older ones know no other
-@pytest.mark.parametrize(
-    ("library", "package"), [("histogram", "sklearn"), ("LightGBM", "lightgbm"), ("XGBoost", "xgboost"),
-                             ("CatBoost", "catboost")]
-)  # fmt: skip
-def test_classes_that_a_fit_lacks_have_no_probability(library, package, rows):
-    pytest.importorskip(package)
+@pytest.mark.parametrize("library", ["histogram", "LightGBM", "XGBoost", "CatBoost"])
+def test_classes_that_a_fit_lacks_have_no_probability(library, rows):
+    pytest.importorskip("sklearn" if library == "histogram" else library.lower())
     few, others = rows.at(rows.y != 1), rows.at(np.arange(90) < 40)
     model = fit(library, SMALL, few, 3, 0, validation=others)
     shares = model.answer(rows.X)
@@ -77,18 +62,18 @@ def test_classes_that_a_fit_lacks_have_no_probability(library, package, rows):
 def test_each_training_row_is_answered_by_models_of_other_folds(rows, monkeypatch):
     monkeypatch.setattr("benchmarks.studies.boosters.methods.drawn_settings", lambda: [None, SMALL])
     monkeypatch.setattr("benchmarks.studies.boosters.methods.N_ASKED", 10)
-    fold = np.arange(90) % N_PARTS
-    first = tuned("histogram", rows, rows.X[:5], fold, 0)
+    fold = np.arange(90) % methods.N_PARTS
+    first = methods.tuned("histogram", rows, rows.X[:5], fold, 0)
     again = fit("histogram", first.settings, rows.at(fold != 0), 3, 0, rows.at(fold == 0)).answer(rows.X[fold == 0])
     np.testing.assert_allclose(first.own[fold == 0], again)
     assert first.new.shape == (5, 3)
 
 
 def test_settings_and_weights(rng):
-    assert len(set(drawn_settings())) == N_SETTINGS
+    assert len(set(methods.drawn_settings())) == methods.N_SETTINGS
     y, members = rng.integers(0, 3, 60), rng.dirichlet(np.ones(3), (2, 60))
     logs = np.log(members[:, np.arange(60), y])
-    np.testing.assert_allclose(mixing_weights(members, y), _find_weights(logs, np.ones(60)))
+    np.testing.assert_allclose(methods.mixing_weights(members, y), _find_weights(logs, np.ones(60)))
 
 
 def test_enough_is_a_mean_and_the_end_of_an_interval():
@@ -133,13 +118,13 @@ def test_growth_is_a_ratio_of_ratios_on_the_same_sets():
 
 
 def test_larger_sets_are_those_that_have_them_and_cells_of_both_parts_are_kept_apart():
-    assert set(LARGE_SETS) < set(SETS)
+    assert set(methods.LARGE_SETS) < set(methods.SETS)
     found = study.kept(study.RESULTS)
     assert FoldCell("skin", 0) in found
     large = {cell: record for cell, record in found.items() if isinstance(cell, LargeCell)}
     for cell, record in large.items():
         n_train, few = record["rows"][0], found[FoldCell(cell.data, cell.fold)]["rows"]
-        assert 1000 < n_train <= MOST_ROWS * 4 / 5
+        assert 1000 < n_train <= methods.MOST_ROWS * 4 / 5
         assert few[0] == 799
         assert record["rows"][1] == few[1]
 
@@ -150,8 +135,7 @@ def test_what_the_docs_say():
         Losses({cell: record for cell, record in found.items() if isinstance(cell, kind)})
         for kind in (FoldCell, LargeCell)
     )
-    guide = study.RESULTS.parents[2] / "docs" / "learning.md"
-    text, noisy = " ".join(guide.read_text(encoding="utf-8").split()), of.sets["error"] >= NOISY
+    text, noisy = Page("docs/learning.md").said, of.sets["error"] >= NOISY
 
     def said(first: str, second: str, where=slice(None)) -> tuple[str, str]:
         logs = of.logs(first, second)[where]

@@ -14,6 +14,7 @@ from benchmarks.pages import read_parts
 from benchmarks.studies.costa2013 import further, general, paths, pools
 from benchmarks.studies.costa2013 import run as study
 from benchmarks.studies.costa2013.branches import lazy_leaf_counts, soft_readings
+from benchmarks.studies.learning.methods import venn_abers_pair
 from jaxunc.transduction import as_queries, checked_limits, grow_greedy_tree, presort
 from tests.benchmarks._small import small_set
 
@@ -37,24 +38,13 @@ def test_learning_lowers_the_loss_of_its_rows():
     assert whole < pools.log_loss(pools.learned(rows, ("scale", "bias", "noise"))(counts), SMALL.y) + 0.01
 
 
-def _isotonic(score, y):
-    """The least squares of an increasing function, as the largest mean to the left of the smallest to the right."""
-    level, found = np.unique(score), {}
-    for s in level:
-        means = [min(y[(score >= a) & (score <= b)].mean() for b in level[level >= s]) for a in level[level <= s]]
-        found[s] = max(means)
-    return found
-
-
-def test_venn_abers():
-    rng = np.random.default_rng(2)
+def test_venn_abers(rng):
+    """Of the isotonic fits with the new row, which the study of learning has and tests."""
     known, scores = rng.integers(0, 6, 25) / 6, np.array([0.0, 0.5, 0.41, 1.0, 0.5])
     y = (rng.random(25) < known).astype(int)
-    found = pools.venn_abers(known, y, scores)
-    for i, s in enumerate(scores):
-        p0, p1 = (_isotonic(np.append(known, s), np.append(y, label))[s] for label in (0, 1))
-        assert p0 <= p1
-        np.testing.assert_allclose(found[i], [(1 - p0) / (1 - p0 + p1), p1 / (1 - p0 + p1)], atol=1e-9)
+    p0, p1 = venn_abers_pair(known, y == 1, scores)
+    expected = np.stack([1 - p0, p1], axis=1) / (1 - p0 + p1)[:, None]
+    np.testing.assert_allclose(pools.venn_abers(known, y, scores), expected, atol=1e-9)
 
 
 def test_bags_are_means_over_bootstrap_samples(monkeypatch):
@@ -200,25 +190,20 @@ def test_lazy_paths_of_one_kind_of_features(nominal):
     assert (found <= np.bincount(y) + np.eye(3, 2, dtype=int)).all()
 
 
-def soft_by_hand(node, x, tree, X, rows, width, y):
+def soft_by_hand(node, x, tree, X, rows, width):
     """[(share, instances' rows)] of leaves, by recursion on rows alone."""
     first, f, t = tree.child[node], tree.feature[node], tree.threshold[node]
     if first == node:
         return [(1.0, tree.counts[node])]
     if f == 1:
-        return soft_by_hand(
-            *(
-                (first + 2, x, tree, X, [i for i in rows if X[i, 1] == t], width, y)
-                if x[1] == t
-                else (first + 1, x, tree, X, [i for i in rows if X[i, 1] != t], width, y)
-            )
-        )
+        rows = [i for i in rows if (X[i, 1] == t) == (x[1] == t)]
+        return soft_by_hand(first + 1 + (x[1] == t), x, tree, X, rows, width)
     half = width * np.std([X[i, f] for i in rows])
     left = float(x[f] <= t) if half == 0 else min(max((t + half - x[f]) / (2 * half), 0), 1)
     sides = [[i for i in rows if (X[i, f] <= t) == is_left] for is_left in (True, False)]
     found = []
     for share, side, child in ((left, sides[0], first), (1 - left, sides[1], first + 1)):
-        found += [(share * of, counts) for of, counts in soft_by_hand(child, x, tree, X, side, width, y)]
+        found += [(share * of, counts) for of, counts in soft_by_hand(child, x, tree, X, side, width)]
     return found
 
 
@@ -230,7 +215,7 @@ def test_soft_readings_are_those_of_plain_loops(width):
     coded, asked = X.astype(np.float32), as_queries(queries, sample)
     # Levels 0, 1, 2 are all there, so codes are the values themselves.
     assert (sample.code[0] == X[:, 1]).all()
-    by_leaf = [soft_by_hand(0, x, tree, coded, range(18), width, y) for x in queries.astype(np.float32)]
+    by_leaf = [soft_by_hand(0, x, tree, coded, range(18), width) for x in queries.astype(np.float32)]
     expected = [sum(w * (c + 1) / (sum(c) + 3) for w, c in of) for of in by_leaf]
     own, _ = soft_readings(X, y, queries, NOMINAL, width)
     assert asked.n == 8

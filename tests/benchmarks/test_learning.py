@@ -1,7 +1,6 @@
 """The study of learning: calibrators, and the committed page."""
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,34 +11,34 @@ from benchmarks.studies.learning import further, methods
 from benchmarks.studies.learning import run as learning
 from benchmarks.studies.learning.instead import INSTEAD, out_of_bag, stable_isotonic
 from benchmarks.studies.learning.page import GROUPS, beside
+from tests._claims import Page
 
 pytestmark = pytest.mark.once
-ROOT = Path(__file__).parents[2]
+DOCS = Page("docs/learning.md")
 SHRINKAGE_TOLD = (
     "hierarchical shrinkage, its strength chosen out of bag", "the same, with the best of sixteen calibrators",
 )  # fmt: skip
 
 
-def test_what_is_said_of_grown_out_forests():
-    found = {cell: record for cell, record in learning.kept(learning.RESULTS).items() if cell.part == "grown-out"}
-    frame = methods.table(found)
-    for other, wins, gain in (("mean", 33, 0.20), ("P", 30, 0.043), ("isotonic", 34, 0.063)):
-        a, b, sets = methods.paired(frame, "pool", other, "log_loss")
-        assert len(sets) == 35
-        assert (a < b).sum() == wins
-        assert np.median(1 - a / b) == pytest.approx(gain, abs=0.001)
+def of_part(part: str):
+    """The measures of the committed cells of a part."""
+    return methods.table({c: record for c, record in learning.kept(learning.RESULTS).items() if c.part == part})
 
 
-def test_what_is_said_of_other_sets():
-    found = {cell: record for cell, record in learning.kept(learning.RESULTS).items() if cell.part == "other-sets"}
-    frame = methods.table(found)
-    told = (("mean", 23, 0.207, 0.194), ("P", 18, 0.035, 0.035), ("isotonic", 24, 0.07, 0.07))
-    for other, wins, gain, clipped in told:
-        for measure, expected in (("log_loss", gain), ("log_loss_clipped", clipped)):
-            a, b, sets = methods.paired(frame, "pool", other, measure)
-            assert len(sets) == 26
-            assert (a < b).sum() == wins
-            assert np.median(1 - a / b) == pytest.approx(expected, abs=0.0006)
+@pytest.mark.parametrize(
+    ("part", "measure", "n_sets", "wins", "gains"),
+    [
+        ("grown-out", "log_loss", 35, [33, 30, 34], [0.2, 0.043, 0.063]),
+        ("other-sets", "log_loss", 26, [23, 18, 24], [0.207, 0.035, 0.07]),
+        ("other-sets", "log_loss_clipped", 26, [23, 18, 24], [0.194, 0.035, 0.07]),
+    ],
+)
+def test_what_is_said_of_pools(part, measure, n_sets, wins, gains):
+    frame = of_part(part)
+    pairs = [methods.paired(frame, "pool", other, measure) for other in ("mean", "P", "isotonic")]
+    assert [len(sets) for *_, sets in pairs] == [n_sets] * 3
+    assert [(a < b).sum() for a, b, _ in pairs] == wins
+    np.testing.assert_allclose([np.median(1 - a / b) for a, b, _ in pairs], gains, rtol=0, atol=0.0006)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -119,9 +118,8 @@ def test_fresh_sets_share_none_with_those_of_development():
 
 
 def test_what_the_pages_say_against_what_users_would_do_instead():
-    found = learning.kept(learning.RESULTS)
+    found, said = learning.kept(learning.RESULTS), DOCS.text
     frames = [methods.table(beside(found, "instead", part)) for part in GROUPS]
-    said = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
     for frame in frames:
         for method in INSTEAD:
             cells = [
@@ -135,13 +133,13 @@ def test_what_the_pages_say_against_what_users_would_do_instead():
     chosen = [record["chosen"] for record in beside(found, "shrinkage", "other-sets").values()]
     against = methods.duel(shrunk[0], "shrinkage", "mean", "log_loss_clipped").split()[0]
     told = f"is not told apart from the mean ({against}); no shrinkage was chosen in {chosen.count(0)} of {len(chosen)}"
-    assert told in " ".join(said.split())
+    assert told in DOCS.said
     for part in GROUPS:
-        frame = methods.table({cell: record for cell, record in found.items() if cell.part == part})
+        frame = of_part(part)
         for measure in ("log_loss_clipped", "log_loss"):
             cells = [methods.duel(frame, "pool", method, measure) for method in ("mean", "P", "isotonic")]
             assert f"| {' | '.join(cells)} |" in said, measure
-    words, frame = " ".join(said.split()), frames[0]
+    frame = frames[0]
     for text, first, second in (
         ("the forest as it comes is {}, not told apart", "pool, tuned", "pool"),
         ("gains by learning on it: {gain} against its mean", "pool, tuned", "tuned mean"),
@@ -152,7 +150,7 @@ def test_what_the_pages_say_against_what_users_would_do_instead():
         shown = methods.duel(frame, first, second, "log_loss_clipped")
         assert shown.startswith("**") == ("told" not in text and "as good" not in text)
         wins, gain = shown.strip("*").split(" ", 1)
-        assert text.format(wins, gain=f"{wins}, {gain}") in words
+        assert text.format(wins, gain=f"{wins}, {gain}") in DOCS.said
     a, b, sets = methods.paired(frame, "pool", "tuned mean, P", "log_loss_clipped")
     shares = dict(zip(sets, a / b, strict=True))
     assert sorted(shares, key=lambda name: shares[name])[-3:] == ["iris", "scene", "mushroom"]
@@ -168,9 +166,8 @@ def test_noise_is_what_mushroom_loses():
     assert losses["no noise"]["mushroom"] < losses["pool"]["mushroom"] / 8
     saved = 1 - losses["pool"] / losses["no noise"]
     assert set(saved.index[saved > 0]) == {"breast-w", "ionosphere", "kr-vs-kp"}
-    said = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
-    assert f"{100 * saved['breast-w']:.0f} % on breast-w, {100 * saved['kr-vs-kp']:.0f} % on kr-vs-kp" in said
-    known = methods.table({c: r for c, r in learning.kept(learning.RESULTS).items() if c.part == "other-sets"})
+    assert f"{100 * saved['breast-w']:.0f} % on breast-w, {100 * saved['kr-vs-kp']:.0f} % on kr-vs-kp" in DOCS.said
+    known = of_part("other-sets")
     again = known[(known["set"] == "mushroom") & (known["method"] == "pool")]["log_loss"].mean()
     assert again == pytest.approx(losses["pool"]["mushroom"], abs=2e-6)
 

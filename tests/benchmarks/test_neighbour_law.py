@@ -11,6 +11,7 @@ from benchmarks.studies.neighbour_law.page import CHOSEN_ON, page, table, verdic
 from benchmarks.studies.regression.methods import TAUS
 from benchmarks.studies.regression.page import geometric
 from benchmarks.studies.regression.problems import PROBLEMS
+from tests._claims import Page
 
 pytestmark = pytest.mark.once
 
@@ -43,8 +44,7 @@ def test_what_the_docs_say():
     assert list(found) == [study.Cell(name, leaf) for name in PROBLEMS for leaf in study.LEAVES]
     frame = table(found)
     of = {name: verdicts(frame[frame["problem"].isin(CHOSEN_ON) == seen]) for name, seen in (("old", 1), ("new", 0))}
-    docs = study.RESULTS.parents[2] / "docs"
-    told = " ".join((docs / "how_to/how_sure_is_a_number.md").read_text(encoding="utf-8").split())
+    told = Page("docs/how_to/how_sure_is_a_number.md").said
     words = r"has ([.\d]+) of the .* scores ([.\d]+) of the .* on 18 .* held ([.\d]+), at worst ([.\d]+) on"
     (score, *_), (other, worst, covers, _) = ([value for _, value, _ in rules] for rules in (of["old"], of["new"]))
     assert re.search(words, told).groups() == (score, other, covers, worst)

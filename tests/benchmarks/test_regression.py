@@ -9,35 +9,22 @@ import pytest
 from benchmarks.studies.regression import run as study
 from benchmarks.studies.regression.methods import METHODS, MISS, TAUS, measured
 from benchmarks.studies.regression.page import page, ratios, table, verdicts
-from benchmarks.studies.regression.problems import DRAWN, rows_of
+from tests._claims import Page, page_of
+from tests.metrics import _reference as reference
 
 pytestmark = pytest.mark.once
 
 
 def test_measures_of_quantiles_by_loops(rng):
     y, quantiles = rng.normal(size=40), np.sort(rng.normal(size=(40, 19)), axis=1)
-    found = measured(quantiles, y)
-    score = loss = covered = 0.0
-    for target, row in zip(y, quantiles, strict=True):
-        low, high = row[0], row[-1]
-        covered += low <= target <= high
-        score += high - low + 2 / MISS * (max(low - target, 0) + max(target - high, 0))
-        loss += sum((tau - (target < q)) * (target - q) for tau, q in zip(TAUS, row, strict=True)) / 19
-    assert (found.rows, found.covered) == (40, covered)
-    assert found.score == pytest.approx(score)
-    assert found.loss == pytest.approx(loss)
-    assert np.sum(found.strata, axis=0).tolist() == [40, covered]
-    assert measured(quantiles[:, [0, -1]], y)._replace(loss=found.loss) == found
+    found, ends = measured(quantiles, y), quantiles[:, [0, -1]]
+    assert (found.rows, found.covered) == (40, np.sum((ends[:, 0] <= y) & (y <= ends[:, 1])))
+    assert found.score / 40 == pytest.approx(reference.interval_score(ends, y, 1 - MISS))
+    assert found.loss / 40 == pytest.approx(reference.pinball_loss(quantiles, y, TAUS))
+    assert np.sum(found.strata, axis=0).tolist() == [40, found.covered]
+    assert measured(ends, y)._replace(loss=found.loss) == found
     with pytest.raises(ValueError, match="1 rows have no finite quantiles"):
         measured(np.where(np.arange(40)[:, None] == 3, np.nan, quantiles), y)
-
-
-@pytest.mark.parametrize("name", DRAWN)
-def test_problems_are_drawn_once(name):
-    first, again = rows_of(name), rows_of(name)
-    assert all((a == b).all() for a, b in zip(first, again, strict=True))
-    assert first.X.dtype == np.float32
-    assert 400 <= len(first.y) <= 2000
 
 
 def made(score_of_ours: float) -> dict:
@@ -61,10 +48,9 @@ def test_verdicts(score, kept):
 
 
 def test_what_the_guide_and_the_readme_say():
-    page = (study.RESULTS / "README.md").read_text(encoding="utf-8")
+    page, guide = page_of("regression"), Page("docs/how_to/how_sure_is_a_number.md").text
     cells = lambda line: [cell.strip() for cell in line.strip("| ").split("|")]
     rows = {row[0]: row for row in map(cells, page.splitlines()) if len(row) == 8}
-    guide = (study.RESULTS.parents[2] / "docs/how_to/how_sure_is_a_number.md").read_text(encoding="utf-8")
     told = guide.split("## How good are they?")[1].split("## Noise")[0]
     shown = [row for row in map(cells, told.splitlines()) if row[0] in rows and row[0][:1].isalpha()]
     assert len(shown) == 8
@@ -75,5 +61,4 @@ def test_what_the_guide_and_the_readme_say():
     spambase = re.search(r"^\| spambase \| ([\d.]+) \|", page, re.MULTILINE)[1]
     assert f"it has {spambase} of quantile-forest's score there" in " ".join(told.split())
     assert all(is_kept for *_, is_kept in verdicts(table(found)))
-    readme = (study.RESULTS.parents[2] / "README.md").read_text(encoding="utf-8")
-    assert f"score [{float(rows['learned law'][3]):.2f}".replace("[0.", "[.") in readme
+    assert f"score [{float(rows['learned law'][3]):.2f}".replace("[0.", "[.") in Page("README.md").text

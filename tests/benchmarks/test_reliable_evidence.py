@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.optimize import brentq
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
@@ -14,6 +13,7 @@ import jaxunc as ju
 from benchmarks.studies.reliable_evidence import run as study
 from benchmarks.studies.reliable_evidence.methods import NAMES, rules_of
 from benchmarks.studies.reliable_evidence.page import MEASURES, against, by_set, table
+from tests import _reference as reference
 
 pytestmark = pytest.mark.once
 
@@ -21,22 +21,9 @@ LEAVES = np.array([[0, 1], [3, 1], [0, 7], [5, 5], [2, 9], [40, 3]], float)
 PRIOR = np.array([0.7, 0.3])
 
 
-def degree(w_for: float, w_against: float) -> float:
-    """π by its definition: the largest min of the relative likelihood and 2θ - 1, where they meet."""
-    share = w_for / (w_for + w_against)
-    log_of = lambda x: np.log(np.maximum(x, 1e-300))
-
-    def gap(theta):
-        top = w_for * log_of(share) + w_against * log_of(1 - share) if 0 < share < 1 else 0.0
-        return np.exp(w_for * log_of(theta) + w_against * log_of(1 - theta) - top) - (2 * theta - 1)
-
-    low = max(share, 0.5)
-    return 2 * float(brentq(gap, low, 1.0, xtol=1e-14)) - 1 if share < 1 else 1.0
-
-
 def degrees() -> np.ndarray:
     """``[leaves 2]``: π(−), π(+)."""
-    return np.array([[degree(a, b), degree(b, a)] for a, b in LEAVES])
+    return np.exp([[reference.log_pi_pos(b, a), reference.log_pi_pos(a, b)] for a, b in LEAVES.tolist()])
 
 
 @pytest.mark.parametrize(("name", "doubt"), [("evidence-certain", "epistemic"), ("evidence-reliable", "both")])

@@ -1,6 +1,5 @@
 """The page of the benchmark of rules: the winners and their tests, on made-up means."""
 
-import json
 import re
 
 import numpy as np
@@ -13,6 +12,7 @@ from benchmarks.studies.rules import run as rules
 from benchmarks.studies.rules.abstaining import Bags, bags_of, conformity, proximities
 from benchmarks.studies.rules.page import by_set, rules_page, told_apart, winner
 from jaxunc import compare
+from tests._claims import Page, page_of, results
 
 pytestmark = pytest.mark.once
 
@@ -72,14 +72,7 @@ def test_the_page_and_its_pictures(tmp_path):
 
 @pytest.fixture(scope="module")
 def advice():
-    page = (rules.RESULTS.parents[2] / "docs/combiners.md").read_text(encoding="utf-8")
-    return page.split("## Which combiner when")[1].split("## The one idea")[0]
-
-
-@pytest.fixture(scope="module")
-def measured():
-    document = json.loads((rules.RESULTS / "rules.json").read_text(encoding="utf-8"))
-    return pd.DataFrame(document["rows"], columns=document["columns"])
+    return Page("docs/combiners.md").text.split("## Which combiner when")[1].split("## The one idea")[0]
 
 
 def cells(line):
@@ -87,7 +80,7 @@ def cells(line):
 
 
 def test_the_table_of_the_docs_is_that_of_the_page(advice):
-    page = (rules.RESULTS / "README.md").read_text(encoding="utf-8").split("## More than two")[0]
+    page = page_of("rules").split("## More than two")[0]
     found = [cells(line) for line in advice.splitlines() if re.match(r"\| \d+ \|", line)]
     expected = [cells(line) for line in page.splitlines() if line.startswith("| in-bag, ")]
     assert [["in-bag, " + row[0], *row[1:]] for row in found] == expected
@@ -95,7 +88,9 @@ def test_the_table_of_the_docs_is_that_of_the_page(advice):
     assert heads[0][1:] == heads[1][1:]
 
 
-def test_what_the_docs_advise_follows_from_the_numbers(advice, measured):
+def test_what_the_docs_advise_follows_from_the_numbers(advice):
+    document = results("rules")
+    measured = pd.DataFrame(document["rows"], columns=document["columns"])
     two, more = measured[measured["n_classes"] == 2], measured[measured["n_classes"] > 2]
     assert f"Measured on {two['set'].nunique()} data sets of two classes" in advice
     told = {cells(line)[0]: list(map(int, cells(line)[1:])) for line in told_apart(two).splitlines()[2:]}
@@ -146,7 +141,7 @@ def test_proximities_and_conformity_of_a_case_by_hand():
 
 
 def test_what_is_said_of_trust_by_proximities(advice):
-    page = (rules.RESULTS / "README.md").read_text(encoding="utf-8").split("## Which rows to leave open")[1]
+    page = page_of("rules").split("## Which rows to leave open")[1]
     won = {
         line[0].strip("*"): re.findall(r"\(\**(\d+:\d+)", line[1])
         for line in map(cells, page.splitlines())

@@ -1,6 +1,4 @@
-"""The study of sets: its methods against plain code and the library's estimators, and the committed page."""
-
-from pathlib import Path
+"""The studies of sets: their methods against each other, plain code and the library's estimators; committed pages."""
 
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from benchmarks.cells import FoldCell
+from benchmarks.studies.conformal_sets import run as conformal
 from benchmarks.studies.learning.run import Rows
 from benchmarks.studies.sets import run as study
 from benchmarks.studies.sets import vote as votes
@@ -20,9 +19,9 @@ from benchmarks.studies.sets.likelihood import NAMES, as_arrays, bounds, chosen,
 from benchmarks.studies.sets.methods import compared, counted, duel, is_kept, measures, methods, plain_sets, table
 from benchmarks.studies.sets.page import by_need, page
 from jaxunc.estimators import CautiousForestClassifier
+from tests._claims import Page
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.counting.PureLeavesWarning")]
-DECISIONS = Path(study.__file__).parents[3] / "docs" / "decisions.md"
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +30,16 @@ def rows():
     return Rows(X.astype(np.float32), y)
 
 
+@pytest.fixture(scope="module")
+def fitted(rows):
+    """Some of the rows, a forest of them, its arrays, and what its trees say of rows that they have not seen."""
+    X, y = rows.X[:200], rows.y[:200]
+    model = RandomForestClassifier(100, random_state=0).fit(X, y)
+    return X, y, model, as_arrays(model, X, y), ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
+
+
 def test_the_table_by_need_stands_in_the_docs():
-    assert by_need(table(study.kept(study.RESULTS))) in DECISIONS.read_text(encoding="utf-8")
+    assert by_need(table(study.kept(study.RESULTS))) in Page("docs/decisions.md").text
 
 
 def test_the_page_can_be_made_of_some_sets():
@@ -72,6 +79,16 @@ def test_a_cell_has_all_methods_and_all_rows(rows):
     assert measures([found["sets"]["conformal, held-out"]])["coverage"] > 0.8
 
 
+def test_a_cell_of_conformal_sets_has_all_methods(rows):
+    pytest.importorskip("crepes")
+    pytest.importorskip("mapie")
+    found = conformal.run_cell(FoldCell("made", 0), rows)["sets"]
+    assert found["MAPIE"] == found["crepes, unsmoothed"]
+    assert measures([found["mean, held-out"]])["size"] <= measures([found["MAPIE, completed"]])["size"]
+    assert measures([found["mean, held-out"]])["empty"] == 0
+    assert len(found) == 14
+
+
 def test_cautious_sets_are_the_estimator_s(rows):
     X, y, X_test = rows.X[:200], rows.y[:200], rows.X[200:]
     found = methods(X, y, seed=3)
@@ -89,7 +106,6 @@ def test_conformal_sets_of_the_library_are_within_these(rng, by_class):
     theirs = plain_sets(own, y, predicted, by_class=by_class)
     found = ju.decisions.conformal_sets(predicted, own, y, coverage=0.9, by_class=by_class)
     assert np.all(found <= theirs | most_probable)
-    assert found.sum() < theirs.sum()
     never = np.where(own.argmax(axis=1) == y, (y + 1) % 3, y)  # where no row's class leads, ranks are the same
     theirs = plain_sets(own, never, predicted, by_class=by_class)
     found = ju.decisions.conformal_sets(predicted, own, never, coverage=0.9, by_class=by_class)
@@ -111,6 +127,16 @@ def test_measures_are_the_library_s(rng):
     assert found["worst_size"] == pytest.approx(
         min(hit[sets.sum(axis=1) == k].mean() for k in range(1, 5) if np.sum(sets.sum(axis=1) == k) >= 10)
     )
+
+
+def test_measures_of_sets_that_may_be_empty():
+    sets = np.array([[0, 0], [1, 0], [1, 1], [0, 1]] * 10, bool)
+    y = np.array([0, 0, 1, 0] * 10)
+    found = measures([counted(sets[:20], y[:20]), counted(sets[20:], y[20:])])
+    expected = {"coverage": 0.5, "worst_class": 1 / 3, "worst_size": 0.5, "size": 1.0, "single": 0.5, "empty": 0.25}
+    assert {name: found[name] for name in (*expected, "n_classes")} == pytest.approx(expected | {"n_classes": 2})
+    few = measures([{"sizes": [[0, 20, 0], [1, 9, 0], [2, 30, 24], [3, 10, 9]], "classes": [[69, 33]]}])
+    assert few["worst_size"] == 0.8  # nine rows are too few, and empty sets do not count
 
 
 def test_a_promise_is_kept_within_binomial_error():
@@ -191,11 +217,8 @@ def test_decalibration_falls_by_what_it_says(rng):
     assert np.all(found(p, 2)[0] <= found(p, 1)[0] + 1e-12)
 
 
-def test_rows_do_not_know_their_labels(rows):
-    X, y = rows.X[:200], rows.y[:200]
-    model = RandomForestClassifier(100, random_state=0).fit(X, y)
-    grown = as_arrays(model, X, y)
-    known = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
+def test_rows_do_not_know_their_labels(fitted):
+    X, y, model, grown, known = fitted
     shares = grown.own["in-bag"] / grown.own["in-bag"].sum(axis=-1, keepdims=True)
     mean = np.einsum("rtc,rt->rc", shares, grown.unseen / grown.unseen.sum(axis=1, keepdims=True))
     np.testing.assert_allclose(mean, known.answer(ju.Mean()).probability, atol=1e-5)
@@ -230,11 +253,8 @@ def test_plausible_models_name_their_classes(rng):
     np.testing.assert_allclose(members_of(shares, mask)[0, 0], shares[0, 2:].mean(axis=0))
 
 
-def test_votes_learn_from_rows_that_do_not_know_their_labels(rows):
-    X, y = rows.X[:200], rows.y[:200]
-    model = RandomForestClassifier(100, random_state=0).fit(X, y)
-    grown = as_arrays(model, X, y)
-    both = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
+def test_votes_learn_from_rows_that_do_not_know_their_labels(fitted):
+    _, y, _, grown, both = fitted
     for counts, name in zip(("in-bag", "oob"), both.count_sets, strict=True):
         of_votes = votes.reading(both, name)
         own, sets = grown.own[counts], {}
@@ -270,10 +290,8 @@ def test_chosen_cautious_forests_are_those_of_the_first_part():
     assert n_same > 20
 
 
-def test_steps_hold_masses_equal_and_learn_s(rows):
-    X, y = rows.X[:200], rows.y[:200]
-    model = RandomForestClassifier(30, random_state=0).fit(X, y)
-    both = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
+def test_steps_hold_masses_equal_and_learn_s(fitted):
+    *_, both = fitted
     of_votes, loss = votes.reading(both, both.count_sets[0]), ju.learning.UtilityLoss.of(3, 65)
     start, rule = votes.sloped(2), votes.learned(of_votes, 2, 65, freeze=votes.MASSES)
     assert (float(rule.size_power), float(rule.half_size), float(rule.softness)) == (0, 0, 0.5)

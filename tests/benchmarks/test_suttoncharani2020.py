@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.data import DataSet
 from benchmarks.studies.suttoncharani2020 import methods as study
 from benchmarks.studies.suttoncharani2020 import page, run, trees
 from jaxunc import belief, metrics
@@ -16,6 +15,7 @@ from jaxunc.smoothing import BetaPrior
 from tests._claims import page_of
 from tests._golden import golden
 from tests.belief._powerset import as_sets, random_masses
+from tests.benchmarks._small import small_set
 from tests.smoothing.test_fit_prior import GOLDEN_NAMES, leaves
 
 WAYS = ("eb", "laplace", "moments", "marginal")
@@ -24,12 +24,8 @@ pytestmark = pytest.mark.once
 
 @pytest.fixture
 def small(monkeypatch):
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 120)
-    X = np.column_stack([y + rng.normal(size=120), rng.integers(0, 3, 120)])
-    data = DataSet("banana", X, y, ("a", "b"), np.array([False, True]), ("n", "w"), {"w": ["x", "y", "z"]})
     monkeypatch.setattr(study, "N_FOLDS", 3)
-    return data
+    return small_set("banana", 120)
 
 
 def _cost_complexity(model, node, threshold):
@@ -81,13 +77,8 @@ def test_running_means_are_undone():
     np.testing.assert_allclose(page.without_running_mean(running), values)
 
 
-@pytest.fixture(scope="module")
-def kept():
-    sets = study.MAIN.kept(run.RESULTS)
-    return {name: list(found.values()) for name, found in sets.items()}
-
-
-def test_what_the_page_says(kept):
+def test_what_the_page_says():
+    kept = {name: list(found.values()) for name, found in study.MAIN.kept(run.RESULTS).items()}
     assert {len(records) for records in kept.values()} == {100}
     paper = {name: page.PAPER_SETS.index(printed) for name, printed in study.SETS.items() if printed}
 

@@ -7,12 +7,12 @@ import pytest
 from sklearn.naive_bayes import CategoricalNB
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.data import DataSet
 from benchmarks.pages import read_parts
 from benchmarks.studies.suttoncharani2020 import beyond as study
 from benchmarks.studies.suttoncharani2020 import beyond_methods as methods
 from benchmarks.studies.suttoncharani2020 import distances, trees
 from benchmarks.studies.suttoncharani2020 import left_open as page
+from tests.benchmarks._small import small_set
 
 pytestmark = pytest.mark.once
 
@@ -24,32 +24,21 @@ def data():
     return np.column_stack([y + rng.normal(size=300), rng.normal(size=300), rng.integers(0, 2, 300)]), y
 
 
-def test_without_a_prior_it_is_cart(data):
-    own, cart = trees.grow_by_gain(*data, "raw"), trees.grow(*data)
+BY_ENTROPY = DecisionTreeClassifier(criterion="entropy", min_samples_split=20, min_samples_leaf=7, random_state=0)
+
+
+@pytest.mark.parametrize(("growth", "grow"), [("raw", trees.grow), (trees.ENTROPY, BY_ENTROPY.fit)])
+def test_without_a_prior_it_is_cart(growth, grow, data):
+    own, cart = trees.grow_by_gain(*data, growth), grow(*data)
     for cp in (0.0, 0.01):
         a, b = trees.prune(own, cp), trees.prune(cart, cp)
         np.testing.assert_array_equal(a.counts[a.place(data[0])], b.counts[b.place(data[0])])
 
 
-@pytest.mark.parametrize("prior", [(0.0, 0.0), (2.0, 1.0), (0.3, 7.0)])
-def test_the_best_cut_by_the_definition(data, prior):
-    X, y = data[0][:60], data[1][:60]
-
-    def impurity(labels):
-        p = (labels.sum() + prior[0]) / (len(labels) + sum(prior))
-        return len(labels) * 2 * p * (1 - p)
-
-    def gain(feature, threshold):
-        left = X[:, feature] <= threshold
-        sides = y[left], y[~left]
-        return impurity(y) - sum(map(impurity, sides)) if min(map(len, sides)) >= trees.MIN_LEAF else -np.inf
-
-    most = max(gain(f, v) for f in range(3) for v in X[:, f])
-    cut = trees.best_cut(X, y, trees.corrected_impurity(*prior))
-    if cut is None:
-        assert most < 1e-8
-    else:
-        assert gain(*cut) == pytest.approx(most)
+def _corrected(labels, a, b):
+    """n U of a node whose share is corrected by a prior."""
+    p = (labels.sum() + a) / (len(labels) + a + b)
+    return len(labels) * 2 * p * (1 - p)
 
 
 def _evidential(labels, weight):
@@ -69,17 +58,24 @@ def test_the_evidential_impurity_by_the_definition(weight):
         assert trees.evidential_impurity(weight)(12, ones) == pytest.approx(_evidential(labels, weight))
 
 
-@pytest.mark.parametrize("weight", [0.5, 0.25])
-def test_the_best_evidential_cut(data, weight):
+@pytest.mark.parametrize(
+    ("definition", "impurity", "settings"),
+    [
+        *((_corrected, trees.corrected_impurity, prior) for prior in ((0.0, 0.0), (2.0, 1.0), (0.3, 7.0))),
+        *((_evidential, trees.evidential_impurity, (weight,)) for weight in (0.5, 0.25)),
+    ],
+)
+def test_the_best_cut_by_the_definition(definition, impurity, settings, data):
     X, y = data[0][:60], data[1][:60]
 
     def gain(feature, threshold):
         left = X[:, feature] <= threshold
-        sides = [_evidential(side, weight) for side in (y[left], y[~left]) if len(side) >= trees.MIN_LEAF]
-        return _evidential(y, weight) - sum(sides) if len(sides) == 2 else -np.inf
+        node, *sides = (definition(labels, *settings) for labels in (y, y[left], y[~left]) if len(labels))
+        return node - sum(sides) if min(left.sum(), (~left).sum()) >= trees.MIN_LEAF else -np.inf
 
-    cut = trees.best_cut(X, y, trees.evidential_impurity(weight))
-    assert gain(*cut) == pytest.approx(max(gain(f, v) for f in range(3) for v in X[:, f]))
+    most = max(gain(f, v) for f in range(3) for v in X[:, f])
+    cut = trees.best_cut(X, y, impurity(*settings))
+    assert most < 1e-8 if cut is None else gain(*cut) == pytest.approx(most)
 
 
 @pytest.mark.parametrize("weight", [0.5, 0.25])
@@ -90,14 +86,6 @@ def test_what_a_node_more_costs(weight):
         cost = 2 * impurity(500, 500 * share) - impurity(1000, 1000 * share)
         expected = 1 - weight - weight * entropy if share else 1 - 0.28 * weight
         assert cost == pytest.approx(expected, abs=0.01)
-
-
-def test_entropy_trees_are_those_of_scikit_learn(data):
-    theirs = DecisionTreeClassifier(criterion="entropy", min_samples_split=20, min_samples_leaf=7, random_state=0)
-    theirs.fit(*data)
-    ours = trees.prune(trees.grow_by_gain(*data, trees.ENTROPY), 0.0)
-    expected = trees.prune(theirs, 0.0)
-    np.testing.assert_array_equal(ours.counts[ours.place(data[0])], expected.counts[expected.place(data[0])])
 
 
 def test_evidential_trees_are_smaller(data):
@@ -130,11 +118,7 @@ def test_verdicts():
 
 @pytest.fixture
 def small():
-    """Three classes, features of both kinds."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 3, 150)
-    X = np.column_stack([y + rng.normal(size=150), rng.integers(0, 3, 150), y * 2 + rng.normal(size=150)])
-    return DataSet("vowel", X, y, ("a", "b", "c"), np.array([False, True, False]), ("n", "w", "m"), {"w": ["x"] * 3})
+    return small_set("vowel", 150, 3)
 
 
 @pytest.mark.parametrize("part", list(study.PARTS))

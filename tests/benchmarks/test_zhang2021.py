@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from benchmarks.data import DataSet
 from benchmarks.studies.zhang2021 import page
 from benchmarks.studies.zhang2021 import run as study
+from tests.benchmarks._small import small_set
 
 pytestmark = pytest.mark.once
 
@@ -29,21 +29,10 @@ def test_measures_of_a_tally_are_those_of_the_sets():
     assert np.isnan(page.measure([0, 0, 5, 5], "single"))
 
 
-@pytest.fixture
-def small(monkeypatch):
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 60)
-    X = np.column_stack([y + rng.normal(size=60), rng.integers(0, 3, 60)])
-    data = DataSet("sonar", X, y, ("a", "b"), np.array([False, True]), ("n", "w"), {"w": ["x", "y", "z"]})
-    monkeypatch.setattr(study, "N_REPEATS", 2)
-    monkeypatch.setattr(study, "N_FOLDS", 2)
-    monkeypatch.setattr(study, "N_TREES", 5)
-    return data
-
-
-def test_a_cell(small, monkeypatch):
-    monkeypatch.setattr(study, "STRENGTHS", (1, 4))
-    found = study.run_cell(study.Cell("sonar", 5, 0), small)
+def test_a_cell(monkeypatch):
+    for name, value in {"N_REPEATS": 2, "N_FOLDS": 2, "N_TREES": 5, "STRENGTHS": (1, 4)}.items():
+        monkeypatch.setattr(study, name, value)
+    found = study.run_cell(study.Cell("sonar", 5, 0), small_set("sonar", 60))
     for rules in found.values():
         assert list(rules) == ["mean", *page.RULES]
         assert sum(rules["mean"][::2]) == 60, "every instance is tested once"
@@ -53,12 +42,8 @@ def test_a_cell(small, monkeypatch):
             assert rules[rule][0][0] >= rules[rule][1][0], "a larger s decides on less"
 
 
-@pytest.fixture(scope="module")
-def kept():
-    return study.STUDY.parts["main"].kept(study.RESULTS)
-
-
-def test_what_the_page_says(kept):
+def test_what_the_page_says():
+    kept = study.STUDY.parts["main"].kept(study.RESULTS)
     two, more = (page.of_classes(kept, binary=binary) for binary in (True, False))
     assert (len(two), len(more)) == (8, 6)
     masses, at = page.RULES[:-1], page.STRENGTHS.index

@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 import jaxunc as ju
 from jaxunc import compare
 from jaxunc.compare._evaluate import _Answers, _measure, rows_alike
-from tests.voting._votes import lower_bound, naive
+from tests.voting._votes import naive, settled_by
 
 pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
@@ -98,18 +98,12 @@ def test_certain_answers_keep_their_order():
     assert float(measures["auc"][0]) == pytest.approx((5 / 6 + 3 / 4 + 1) / 3)
 
 
-@pytest.fixture(scope="module", params=[2, 3])
-def leaves(request):
-    """The leaves' counts of a forest, the classes of the instances in them, and the outcome."""
-    X, y = make_classification(600, 8, n_informative=4, n_classes=request.param, flip_y=0.3, random_state=1)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_sets_intervals_and_polling(n_classes):
+    X, y = make_classification(600, 8, n_informative=4, n_classes=n_classes, flip_y=0.3, random_state=1)
     forest = ju.from_sklearn(RandomForestClassifier(9, min_samples_leaf=3, random_state=0).fit(X[:400], y[:400]))
-    outcome = compare.evaluate(forest, ("probability",), X[400:], y[400:])
-    return np.asarray(ju.leaf_counts(forest, X[400:])), y[400:], outcome
-
-
-def test_sets_intervals_and_polling(leaves):
-    counts, y, outcome = leaves
-    n_classes = counts.shape[2]
+    X, y = X[400:], y[400:]
+    counts, outcome = np.asarray(ju.leaf_counts(forest, X)), compare.evaluate(forest, ("probability",), X, y)
     assert list(outcome.sets) == list(outcome.set_sizes) == ["1", "2", "3", "5", "10", "20"]
     for s, measured in outcome.sets.items():
         leads = counts[:, :, :, None] - counts[:, :, None, :] >= int(s)
@@ -152,7 +146,7 @@ def test_sets_intervals_and_polling(leaves):
     votes = np.array([[vote_of(leaf, t) for t, leaf in enumerate(row)] for row in counts])
     whole = np.array([np.bincount(row[row >= 0], minlength=n_classes).argmax() for row in votes])
     # The paper's combiner hears a tree after the other.
-    n_polled, predicted, settled, _ = naive(votes, n_classes, 0.99, lambda counts, _: lower_bound(counts) > 0.99)
+    n_polled, predicted, settled, _ = naive(votes, n_classes, 0.99, settled_by(9, 0.99))
     expected = {"n_polled": np.mean(n_polled), "settled": np.mean(settled), "accuracy": np.mean(predicted == y)}
     expected |= {"whole_accuracy": np.mean(whole == y), "same": np.mean(predicted == whole)}
     assert outcome.polling == pytest.approx(expected, abs=1e-6)

@@ -21,8 +21,9 @@ from jaxunc.compare._verdict import BASE_RATES, decision, further, shown_rows, v
 from jaxunc.estimators import UncertainForestRegressor
 from tests._refusal import refusals, refuses
 from tests.compare._made_up import shown
-from tests.compare.test_command import check_refused, run
+from tests.compare.test_command import run
 from tests.compare.test_verdict import assert_nothing_is_starred
+from tests.metrics import _reference as reference
 
 pytestmark = pytest.mark.once
 
@@ -36,11 +37,6 @@ def table() -> compare.Table:
     X = rng.normal(size=(150, 3)).round(3)
     y = 60 * X[:, 0] + rng.normal(size=150) * np.where(X[:, 1] > 0, 30, 5)
     return compare.Table("made up", X, y, (), taken="'price' is taken for a number", names=("a", "b", "c"))
-
-
-@pytest.fixture
-def few(table) -> compare.Table:
-    return table._replace(X=table.X[:22], y=table.y[:22])
 
 
 def naive(forest, X, y, X_test) -> dict[str, np.ndarray]:
@@ -69,10 +65,9 @@ def test_measures_are_those_of_loops(table):
         y = table.y[test]
         for law, q in naive(forest, table.X[train], table.y[train], table.X[test]).items():
             low, high = q[:, 0], q[:, -1]
-            held, over = (low <= y) & (y <= high), y[:, None] - q
-            score = (high - low) + 20 * np.maximum(low - y, 0) + 20 * np.maximum(y - high, 0)
-            expected = {"interval_score": score.mean(), "width": (high - low).mean()}
-            expected["pinball_loss"] = np.mean(np.maximum(over * LEVELS, over * (np.array(LEVELS) - 1)))
+            held = (low <= y) & (y <= high)
+            expected = {"interval_score": reference.interval_score(q[:, [0, -1]], y, 0.9), "width": (high - low).mean()}
+            expected["pinball_loss"] = reference.pinball_loss(q, y, LEVELS)
             found = outcome.measures[law]
             assert found["seconds"] >= 0
             assert found["coverage"] == pytest.approx(held.mean(), rel=1e-4, abs=1 / len(y)), law
@@ -217,12 +212,16 @@ test_refusals = refusals(
     *((name, partial(Settings, numbers=True, **asked), said) for name, (asked, said) in ASKED.items()),
     ("numbers", lambda table: compare.run(table, Settings(), quiet=True), "numbers=False are.* made up holds numbers"),
     ("classes", lambda: compare.run(compare.breast_cancer(), OF_NUMBERS, quiet=True), "numbers=True .* holds classes"),
-    ("few rows", lambda few: compare.run(few, OF_NUMBERS, quiet=True), "22 rows, and a training part of --folds=5"),
+    (
+        "few rows",
+        lambda table: compare.run(table._replace(X=table.X[:22], y=table.y[:22]), OF_NUMBERS, quiet=True),
+        "22 rows, and a training part of --folds=5",
+    ),
 )
 
 
 @pytest.mark.exhaustive
-def test_the_command(table, tmp_path, capsys):
+def test_the_command(table, tmp_path):
     frame = pd.DataFrame(table.X, columns=list("abc")).assign(price=table.y, grade=np.arange(150) % 3)
     frame.to_csv(tmp_path / "t.csv", index=False)
     small = ("--trees", 5, "--folds", 2, "--repeats", 1, "--leaf-sizes", 3, "--forests", "random-forest", "--quiet")
@@ -235,8 +234,6 @@ def test_the_command(table, tmp_path, capsys):
     assert (tmp_path / "made" / "report.html").exists()
     _, err = run(tmp_path / "t.csv", "--target", "grade", *small, "--combiners", "vote")
     assert err == "jaxunc: 'grade' holds 3 different numbers, taken for classes; --laws takes them for a number.\n"
-    counts = ("--target", "price", "--counts", "inbag")
-    check_refused(capsys, ["--counts='inbag' is for classes"], tmp_path / "t.csv", *counts)
 
 
 def test_a_terminal_without_unicode_gets_ascii(table):

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from jaxunc import compare
 from jaxunc.compare._page import page
@@ -45,14 +44,8 @@ def by_hand(results, measure: str, larger: bool, leader: str) -> dict[str, tuple
     share = np.array(list(results.about["data"]["classes"].values())) / results.about["data"]["n_instances"]
     rates = {"log_loss": -np.sum(share * np.log(share)), "average_precision": share.min()}
     values[BASE_RATES] = np.full(len(parts), rates[measure])
-    p_values = []
-    for name, other in pairs:
-        d = np.round(values[name] - values[other], 6)
-        t = d.mean() / np.sqrt((1 / len(d) + 0.2 / 0.8) * d.var(ddof=1)) if np.ptp(d) else 0.0
-        p_values.append(2 * stats.t.sf(abs(t), len(d) - 1))
-    order = np.argsort(p_values)
-    adjusted = np.empty(len(pairs))
-    adjusted[order] = np.maximum.accumulate(np.arange(len(pairs), 0, -1) * np.array(p_values)[order])
+    apart = np.array([np.round(values[name] - values[other], 6) for name, other in pairs])
+    adjusted = compare.holm(compare.corrected_t_test(apart, test_share=0.2).p_value)
     lead = {name: (values[name].mean() - values["probability"].mean()) * (1 if larger else -1) for name in others}
     told = dict(zip(others, adjusted[: len(others)] < 0.05, strict=True))
     return {name: (values[name].mean(), int(told[name]) * (1 if lead[name] > 0 else -1)) for name in others}

@@ -77,3 +77,28 @@ def risk_coverage(certainty, correct, n_points: int) -> np.ndarray:
             left -= taken
         risks.append(float(wrong / kept))
     return np.array(risks)
+
+
+def interval_score(ends, y, coverage) -> float:
+    """Width, and how far values miss an interval, in units of half of what it may miss."""
+    found = []
+    for (low, high), value in zip(ends, y, strict=True):
+        miss = low - value if value < low else value - high if value > high else 0.0
+        found.append(high - low + 2 / (1 - coverage) * miss)
+    return np.mean(found)
+
+
+def pinball_loss(predicted, y, levels) -> float:
+    """What lies above a quantile costs its level, what lies below it the rest."""
+    lost = lambda apart, level: level * apart if apart >= 0 else (level - 1) * apart
+    rows = zip(predicted, y, strict=True)
+    return np.mean([lost(value - q, level) for row, value in rows for q, level in zip(row, levels, strict=True)])
+
+
+def crps(values, y, probs) -> float:
+    """The mean distance of a draw from the value, less half that of two draws."""
+    found = []
+    for v, value, p in zip(values, y, probs, strict=True):
+        spread = sum(a * b * abs(s - t) for a, s in zip(p, v, strict=True) for b, t in zip(p, v, strict=True))
+        found.append(sum(a * abs(s - value) for a, s in zip(p, v, strict=True)) - spread / 2)
+    return np.mean(found)

@@ -43,15 +43,6 @@ def test_order_of_instances_does_not_matter(certainty, correct, order):
     np.testing.assert_array_equal(curve.risk, shuffled.risk)
 
 
-@pytest.mark.parametrize("n_points", [None, 5])
-def test_all_right_and_all_wrong(n_points, rng):
-    for certainty in (rng.integers(0, 5, N).astype(np.float32), np.zeros(N, np.float32)):
-        for correct in (0, 1):
-            curve = metrics.accuracy_rejection_curve(certainty, np.full(N, correct), n_points=n_points)
-            np.testing.assert_array_equal(curve.accuracy, correct)
-            assert float(metrics.area_under_risk_coverage(certainty, np.full(N, correct))) == 1 - correct
-
-
 def test_one_instance_equal_certainties_and_close_ones():
     one, right = np.array([0.5], np.float32), np.array([1])
     assert float(metrics.area_under_risk_coverage(one, right)) == 0
