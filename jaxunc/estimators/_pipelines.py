@@ -210,7 +210,7 @@ def _request_weights(pipeline: Any, sample_weight: Any) -> dict[str, Any]:
 
 def column_types(X: Any) -> tuple[str, ...] | None:
     """Return narwhals' name of each column's type; None for rows that are neither a frame nor an array of numbers."""
-    if hasattr(X, "dtype") and len(getattr(X, "shape", ())) == 2 and X.dtype.kind in "fiub":
+    if getattr(X, "ndim", 0) == 2 and not hasattr(X, "columns") and X.dtype.kind in "fiub":
         # Such as Boolean, Int64, UInt8, Float32.
         name = {"b": "Boolean", "u": "U", "i": "", "f": ""}[X.dtype.kind]
         return (name if name == "Boolean" else name + X.dtype.name.lstrip("u").capitalize(),) * X.shape[1]

@@ -321,22 +321,22 @@ class NarrowTrees(NamedTuple):
 
 def narrow_trees(trees: Trees) -> NarrowTrees:
     """Return concrete trees on only the columns that they test, so that no other columns are made dense; cached."""
-    arrays = (trees.feature, trees.threshold, trees.child)
-    return _NARROW_TREES.get(arrays, trees.columns, lambda: _narrow(trees))
+    return _NARROW_TREES.get(jax.tree.leaves(trees), trees.columns, lambda: _narrow(trees)) or NarrowTrees(trees, None)
 
 
-_NARROW_TREES: KeptWhileAlive[NarrowTrees] = KeptWhileAlive()
-"""Cache of `narrow_trees`, by the arrays and columns of trees."""
+_NARROW_TREES: KeptWhileAlive[NarrowTrees | None] = KeptWhileAlive()
+"""Cache of `_narrow`, by the arrays and columns of trees. It holds None for trees that stay as they are, so that it
+does not keep them alive."""
 
 
-def _narrow(trees: Trees) -> NarrowTrees:
-    """Return concrete trees on only the columns that they test: the result that `narrow_trees` keeps."""
+def _narrow(trees: Trees) -> NarrowTrees | None:
+    """Return concrete trees on only the columns that they test; None if they test all."""
     feature, child = np.asarray(trees.feature), np.asarray(trees.child)
     inner = child != np.arange(trees.n_nodes)
     # One column at least, so that dense rows have one: trees of leaves alone test none.
     positions = np.union1d(feature[inner], np.zeros(0 if inner.any() else 1, feature.dtype))
     if len(positions) >= trees.n_features:
-        return NarrowTrees(trees, None)
+        return None
     # An empty leaf keeps its feature, the negative number of its fork.
     feature = np.where(inner, np.searchsorted(positions, feature), np.minimum(feature, 0))
     new_feature = jax.device_put(feature.astype(np.int32))
@@ -366,8 +366,7 @@ def encode_for(trees: Trees, X: InstancesLike, *, infinite: bool = False) -> tup
 
 def by_float32(trees: Trees) -> Trees:
     """Return trees with cuts as trees that compare float32 numbers: a number goes where its code would go; cached."""
-    arrays = (trees.feature, trees.threshold, trees.child)
-    return _BY_FLOAT32.get(arrays, trees.columns, lambda: _by_float32(trees))
+    return _BY_FLOAT32.get(jax.tree.leaves(trees), trees.columns, lambda: _by_float32(trees))
 
 
 _BY_FLOAT32: KeptWhileAlive[Trees] = KeptWhileAlive()

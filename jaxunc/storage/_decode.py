@@ -341,10 +341,11 @@ def _check_combiner(combiner: Combiner) -> None:
     required = [name for name, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     if not set(required) <= set(arguments) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return  # the constructor cannot be called with the fields; their types were checked
-    # The constructor checks values; equal structures and shapes show that it would have made these very fields.
+    # The constructor checks values; equal structures and shapes show that it would have made these very fields. Widths
+    # of numbers may differ: a file keeps those of the process that wrote it, with or without jax_enable_x64.
     remade = type(combiner)(**arguments)
     shapes = [
-        [(np.shape(leaf), jnp.result_type(leaf)) for leaf in jax.tree.leaves(rule)] for rule in (combiner, remade)
+        [(np.shape(leaf), jnp.result_type(leaf).kind) for leaf in jax.tree.leaves(rule)] for rule in (combiner, remade)
     ]
     if jax.tree.structure(combiner) != jax.tree.structure(remade) or shapes[0] != shapes[1]:
         raise ValueError(f"the file's {type(combiner).__name__} has fields that its constructor would not give it.")

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from jaxunc._checks import check_collection, show_settings
-from jaxunc.tables import as_frame, is_pandas
+from jaxunc.tables import as_frame, is_frame, is_pandas
 
 from ._chunks import arrange_columns, split
 from ._in_memory import table_of_columns, table_of_frame
@@ -38,7 +38,7 @@ def open_batch(batch: Any, wanted: Wanted) -> tuple[pa.Table, Beside]:
         read, kept = wanted.positions([str(name) for name, _ in columns], "the batch")
         carried = {str(name): copy.copy(column) for name, column in (columns[j] for j in kept)}
         return table_of_columns(dict(columns[j] for j in read)), partial(_beside_columns, carried)
-    frame = None if hasattr(batch, "dtype") else as_frame(batch, "batch")
+    frame = None if hasattr(batch, "dtype") and not is_frame(batch) else as_frame(batch, "batch")
     if frame is None:
         raise _no_batch(batch)
     read, kept = wanted.positions(list(map(str, frame.columns)), "the batch")
@@ -138,7 +138,7 @@ class BatchPredictor:
         self.path: str = str(Path(path).absolute())
         self._paths = (self.path,) if outputs.rows is None else (self.path, outputs.rows)
         self.features: tuple[str, ...] | None = None if features is None else tuple(features)
-        self.keep: tuple[str, ...] = tuple(keep)
+        self.keep: tuple[str, ...] = tuple(dict.fromkeys(keep))
         # JSON has a hash: a loaded model is found again by it.
         self._settings = (self._paths, json.dumps([vars(outputs), self.features, self.keep]), tuple(known))
         if not Path(path).is_file():

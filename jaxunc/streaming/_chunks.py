@@ -39,18 +39,22 @@ LARGEST_BATCH = 2**28
 """Mean bytes of a batch of an Arrow file up to which whole batches are read; files of larger batches are mapped."""
 
 
-def chunks_of(source: Any, wanted: Wanted, chunk_rows: int, where: str = "the data") -> Iterator[DataChunk]:
+def chunks_of(
+    source: Any, wanted: Wanted, chunk_rows: int, where: str = "the data", *, needs_text: bool = True
+) -> Iterator[DataChunk]:
     """Yield all rows of a source, any that `stream` takes, by ``chunk_rows``; the last chunk of a file may be smaller.
 
     ``wanted`` says which columns are read, and how text files write numbers. Messages call data in memory ``where``.
+    With ``needs_text`` marks in numbers are refused where no file is a text file.
     """
-    if isinstance(source, str | Path) or _are_paths(source):
-        files = data_files(source)
+    are_files = isinstance(source, str | Path) or _are_paths(source)
+    files = data_files(source) if are_files else []
+    if needs_text:
         check_text(files, wanted.notation)
+    if are_files:
         for file in files:
             yield from file_chunks(file, wanted, chunk_rows)
         return
-    check_text([], wanted.notation)
     rows = (validate(table, where) for table in tables_of(source, partial(wanted.positions, where=where)))
     first = 0
     for table in rechunk(rows, chunk_rows):

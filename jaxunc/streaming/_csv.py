@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv as arrow_csv
 
-from jaxunc.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS
+from jaxunc.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS, Lookup
 
 from ._csv_blocks import Block, blocks_of, has_marks_of_others, open_bytes
 from ._in_memory import arrow_texts
@@ -164,10 +164,13 @@ class NumberReader:
 
     Each cell is read by itself, in the ``notation`` of the file. Spaces around a cell are dropped, and a cell among
     ``missing_words`` is null. A bool is 0 or 1, unless the column's ``kind`` is "number". ``name`` is the column's.
+    With ``as_texts`` the numbers stay texts with all their digits, with decimal points and no other marks.
     """
 
-    def __init__(self, name: str, kind: Kind, missing_words: Sequence[str], notation: Notation):
-        self._name, self._kind, self._notation = name, kind, notation
+    def __init__(
+        self, name: str, kind: Kind, missing_words: Sequence[str], notation: Notation, *, as_texts: bool = False
+    ):
+        self._name, self._kind, self._notation, self._as_texts = name, kind, notation, as_texts
         self._missing = _words(missing_words)
         self._n_read = 0
 
@@ -184,11 +187,11 @@ class NumberReader:
                 + ("" if self._kind == "boolean" or self._notation.is_plain else f", {self._notation.words}")
             )
         self._n_read += len(cells)
-        return numbers
+        return self._texts(words) if self._as_texts else numbers
 
     def floats(self, cells: Any) -> Any:
         """Return the numbers of stripped cells, null for null; None if a cell holds no number of the column's kind."""
-        words = write_plainly(cells if self._kind == "number" else _booleans_as_digits(cells), self._notation)
+        words = self._texts(cells)
         if words is None:
             return None
         try:
@@ -199,6 +202,9 @@ class NumberReader:
         if self._kind == "boolean" and is_any(compute.not_equal(compute.multiply(numbers, numbers), numbers)):
             return None
         return numbers
+
+    def _texts(self, cells: Any) -> Any:
+        return write_plainly(cells if self._kind == "number" else _booleans_as_digits(cells), self._notation)
 
 
 def infer_column(cells: Any, missing_words: Sequence[str], notation: Notation) -> Any:
@@ -248,6 +254,8 @@ class _RowReader:
         self._are_words = [
             column is not None and all(isinstance(level, str | bool) for level in column.values) for column in levels
         ]
+        # Float64 would merge large integers.
+        self._are_large = [isinstance(lookup, Lookup) and lookup.are_large for lookup in wanted.columns.lookups]
 
     def quickly(self) -> Iterator[pa.Table]:
         """Yield blocks whose numbers Arrow makes; raise Arrow's error for a cell that it does not read as a number."""
@@ -258,7 +266,8 @@ class _RowReader:
         types, seem_boolean = {}, self._guess_booleans()
         for j, name in enumerate(self._features):
             is_boolean = self._kind(j) == "boolean" or name in seem_boolean
-            types[name] = pa.string() if self._are_words[j] else pa.bool_() if is_boolean else pa.float64()
+            is_text = self._are_words[j] or self._are_large[j]
+            types[name] = pa.string() if is_text else pa.bool_() if is_boolean else pa.float64()
         types |= dict.fromkeys(self._wanted.keep, pa.string())
         yield from self._tables(types, notation)
 
@@ -298,11 +307,13 @@ class _RowReader:
     def _tables(self, types: dict, notation: Notation) -> Iterator[pa.Table]:
         """Yield the file's blocks as tables; Arrow reads columns in its ``types``, a dictionary by column.
 
-        Texts in columns of numbers become numbers by `NumberReader`; ``notation`` is the file's.
+        `NumberReader` reads texts in columns of numbers; ``notation`` is the file's.
         """
         missing_words = self._missing_words
-        numbered_names = enumerate(self._features)
-        readers = [NumberReader(name, self._kind(j), missing_words, notation) for j, name in numbered_names]
+        readers = [
+            NumberReader(name, self._kind(j), missing_words, notation, as_texts=self._are_large[j])
+            for j, name in enumerate(self._features)
+        ]
         for block in _blocks_of(self._file, self._dialect):
             table = _parse(block, self._dialect, types, missing_words, decimal=notation.decimal)
             columns = []

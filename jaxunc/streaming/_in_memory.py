@@ -15,7 +15,17 @@ import numpy as np
 import pyarrow as pa
 
 from jaxunc._checks import as_native
-from jaxunc.tables import Frame, as_floats, as_frame, is_missing, is_pandas, is_sparse, moment_word, plain_table
+from jaxunc.tables import (
+    Frame,
+    as_floats,
+    as_frame,
+    is_frame,
+    is_missing,
+    is_pandas,
+    is_sparse,
+    moment_word,
+    plain_table,
+)
 
 Positions = Callable[[Sequence[str]], tuple[list[int], list[int]]]
 """A function from the names of all columns to two lists of positions: columns to read, and columns to carry along."""
@@ -36,7 +46,7 @@ def tables_of(source: Any, positions: Positions) -> Iterator[pa.Table]:
     elif hasattr(source, "to_batches") and not hasattr(source, "columns"):  # a dataset of Arrow
         for batch in source.to_batches():
             yield select_at(pa.Table.from_batches([batch]), positions)
-    elif hasattr(source, "dtype"):
+    elif hasattr(source, "dtype") and not is_frame(source):
         yield _table_of_array(source, positions)
     elif not isinstance(source, pa.RecordBatchReader) and (frame := as_frame(source, "source")) is not None:
         yield table_of_frame(source, frame, positions)

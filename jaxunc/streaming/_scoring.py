@@ -128,8 +128,8 @@ class Scoring:
         """
         if source is None or grown is None:
             return None
-        wanted = self.wanted._replace(keep=self.wanted.keep[:1], notation=Notation())
-        chunks = chunks_of(source, wanted, CHUNK_ROWS, "the training rows")
+        wanted = self.wanted._replace(keep=self.wanted.keep[:1])
+        chunks = chunks_of(source, wanted, CHUNK_ROWS, "the training rows", needs_text=False)
         return join_rows([(self.encoded(chunk), chunk.kept, chunk.first) for chunk in chunks], grown)
 
     @cached_property

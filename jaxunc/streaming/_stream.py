@@ -106,8 +106,9 @@ def stream(
         share of trees in which two rows meet, for boosted models, and for forests whose bags are not known, such as
         those of files.
     decimal, thousands
-        The marks in numbers of text files: before decimals ``"."`` or ``","``, between thousands ``"."``, ``","``,
-        ``"'"`` or a space (narrow ones, too). Default: for each file the marks that explain all of its columns.
+        The marks in numbers of text files, also of those in ``rows``: before decimals ``"."`` or ``","``, between
+        thousands ``"."``, ``","``, ``"'"`` or a space (narrow ones, too). Default: for each file the marks that explain
+        all of its columns.
     chunk_rows
         Rows of a chunk, ≥ 1. Answers do not depend on it.
 

@@ -59,11 +59,12 @@ from ._frames import (
     frame_names,
     is_frame,
     is_pandas,
+    is_sparse,
     plain_table,
     refuse_quantities,
     training_labels,
 )
 from ._levels import LARGEST_CODE, Levels, LevelsOfCatBoost, LevelsOfYdf, Lookup, fit_levels
-from ._numbers import SparseRows, array_of, as_csr, is_sparse, plain_pandas
+from ._numbers import SparseRows, array_of, as_csr, plain_pandas
 
 __all__ = ["Columns"]

@@ -81,7 +81,10 @@ class Columns:
     """The mark between thousands in that file, ``"."``, ``","``, ``"'"`` or a space; None if no number had one."""
 
     def __post_init__(self) -> None:
-        """Check types and lengths of all fields; raise a TypeError or a ValueError that names the field."""
+        """Check types and lengths of all fields; raise a TypeError or a ValueError that names the field.
+
+        Lists become tuples, which have a hash.
+        """
         check_integer("number", self.number, 0)
         check_bool("absent_is_missing", self.absent_is_missing)
         check_bool("spaces_are_underlines", self.spaces_are_underlines)
@@ -92,7 +95,9 @@ class Columns:
             check_collection(name, entries, "a tuple, an entry for each column")
             if len(entries) != self.number:
                 raise ValueError(f"{name} has {len(entries)} entries for {self.number} columns; pass one for each.")
+            object.__setattr__(self, name, tuple(map(_as_tuples, entries) if name in ("levels", "cuts") else entries))
         check_collection("missing_words", self.missing_words, "a tuple of strings, empty for none")
+        object.__setattr__(self, "missing_words", tuple(self.missing_words))
         if odd := [name for name in self.names or () if not isinstance(name, str)]:
             raise ValueError(f"names holds {odd[:3]}; pass texts, for instance map(str, frame.columns).")
         if odd := [word for word in self.missing_words if not isinstance(word, str)]:
@@ -185,6 +190,13 @@ class Columns:
         if self.cuts is not None:
             entries.append(f"cuts by column: {[0 if entry is None else len(entry) for entry in self.cuts]}")
         return f"Columns({', '.join(entries)})"
+
+
+def _as_tuples(entry: Any) -> Any:
+    """Return a column's levels or cuts with tuples in the place of lists."""
+    if isinstance(entry, Levels):
+        return entry._replace(values=tuple(entry.values))
+    return tuple(entry) if isinstance(entry, list) else entry
 
 
 def _is_number(value: Any) -> bool:

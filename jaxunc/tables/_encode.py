@@ -28,10 +28,11 @@ from ._frames import (
     dense_alone,
     frame_names,
     is_frame,
+    is_sparse,
     plain_table,
 )
 from ._levels import Lookup
-from ._numbers import as_csr, is_sparse, numbers_of_array, numbers_of_frame, rows_of, rows_of_columns
+from ._numbers import as_csr, numbers_of_array, numbers_of_frame, rows_of, rows_of_columns
 
 MOST_MERGED = 0.01  # distinct values, as a share, that may merge without a warning: of random numbers a few do
 MOST_EXAMINED = 2**17  # most instances that `warn_of_merged_values` examines
@@ -179,7 +180,7 @@ def encode_arrow(
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("are_cells", are_cells)
-    if not hasattr(table, "num_columns"):
+    if not hasattr(type(table), "num_columns"):
         raise TypeError(f"table={table!r:.60} is a {type(table).__name__}; pass an Arrow table, or a record batch.")
     if table.num_columns != columns.number:
         raise ValueError(f"{name} has {table.num_columns} columns; expected {columns.number}.")

@@ -93,7 +93,7 @@ def as_table(data: Any, name: str) -> Any:
 
     Raises a TypeError if the data are sparse. ``name`` is the argument's name in messages.
     """
-    if hasattr(data, "tocsr"):
+    if is_sparse(data):
         raise dense_alone(name)
     return plain_table(data, name)
 
@@ -110,10 +110,14 @@ def plain_table(data: Any, name: str = "X") -> Any:
         check_readable(name, data)
         narrow = data.dtype.kind == "V" and not jnp.issubdtype(data.dtype, jax.dtypes.extended)
         return data.astype(jnp.float32) if narrow else data
-    if hasattr(data, "iloc") and not hasattr(data, "columns"):
+    if hasattr(type(data), "iloc") and not hasattr(type(data), "columns"):
         return data  # a series: the caller refuses its shape
     frame = as_frame(data, name)
     return plain_array(data, name) if frame is None else frame
+
+
+def is_sparse(data: Any) -> bool:
+    return hasattr(type(data), "tocsr")  # of the type, since columns of a frame of pandas are attributes, too
 
 
 def dense_alone(name: str) -> TypeError:
@@ -257,7 +261,8 @@ class Frame:
 
 def is_pandas(data: Any) -> bool:
     """Return whether data are a pandas frame, or a frame with its interface that is in memory (not Dask's)."""
-    return hasattr(data, "iloc") and hasattr(data, "columns") and not hasattr(data, "compute")
+    of_type = type(data)  # columns of a frame are attributes of the frame, too
+    return hasattr(of_type, "iloc") and hasattr(of_type, "columns") and not hasattr(of_type, "compute")
 
 
 def is_frame(data: Any) -> bool:
@@ -287,7 +292,7 @@ def as_frame(data: Any, name: str = "X") -> Any:
         check_distinct_names(getattr(data, "column_names", ()), name)
         raise
     if not isinstance(frame, nw.DataFrame):
-        how = "collect" if hasattr(data, "collect") else "compute"
+        how = "collect" if hasattr(type(data), "collect") else "compute"
         raise TypeError(f"{name} is a {type(data).__name__}, whose rows are yet to come; pass {name}.{how}().")
     if is_pandas(native := nw.to_native(frame)):
         return native
@@ -302,7 +307,7 @@ def as_column(data: Any, what: str) -> Any:
 
     Raises a ValueError if it has more or fewer than one axis. ``what`` names the column in messages.
     """
-    if hasattr(data, "iloc") and hasattr(data, "dtype"):
+    if hasattr(type(data), "iloc") and hasattr(type(data), "dtype"):
         column = data
     elif isinstance(data, np.ndarray | list | tuple) or not may_be_series(data):
         column = plain_array(data, what)

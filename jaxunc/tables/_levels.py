@@ -6,7 +6,9 @@ values, each once where that is cheap, and the position of each instance's value
 
 import itertools
 import math
+import re
 from collections.abc import Container
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -123,7 +125,7 @@ class Lookup:
         """Return the level that a cell of a text file holds, else the cell's word, or None if it is missing.
 
         A cell that equals a level is that level, even among ``missing_words``. Bools, times and whole floats may be
-        spelled otherwise than the level.
+        spelled otherwise than the level, and so may all numbers where levels are numbers.
         """
         if cell in self._index:
             return cell
@@ -132,7 +134,7 @@ class Lookup:
         stripped = cell.strip()
         if stripped in missing_words:
             return None
-        return self._spellings.get(stripped, _without_decimals(cell))
+        return self._spellings.get(stripped, _without_decimals(cell) if self._has_words else _word_of_number(cell))
 
     @cached_property
     def _spellings(self) -> dict[str, str]:
@@ -173,6 +175,15 @@ class Lookup:
         order = np.argsort(values)
         return values[order], order
 
+    @cached_property
+    def are_large(self) -> bool:
+        """Whether some level is an integer that float64 may share with its neighbours."""
+        return any(isinstance(value, int) and abs(value) >= 2**53 for value in self._values)
+
+    @cached_property
+    def _code_of_number(self) -> dict[Any, int]:
+        return {value: code for code, value in enumerate(self._values)}
+
     def _among_words(self, words: list[str]) -> np.ndarray:
         """Return the code of each word ``[words]``, also of a time or bool in another spelling, or else `UNSEEN`."""
         codes = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(words))
@@ -190,6 +201,10 @@ class Lookup:
         levels, order = self._sorted
         if not len(levels):
             return np.full(len(values), UNSEEN)
+        # Where NumPy would compare large numbers as float64, Python's own are compared to the last digit.
+        if self.are_large and np.result_type(levels, values) in (np.float64, object):
+            codes = (self._code_of_number.get(value, UNSEEN) for value in values.tolist())
+            return np.fromiter(codes, np.int64, len(values))
         # Bisection among sorted levels makes no Python object of a value.
         index = np.minimum(np.searchsorted(levels, values), len(levels) - 1)
         return np.where(levels[index] == values, order[index], UNSEEN)
@@ -277,6 +292,14 @@ def _without_decimals(cell: str) -> str:
         return as_word(float(cell)) if repr(float(cell)) == cell else cell
     except ValueError:
         return cell
+
+
+def _word_of_number(cell: str) -> str:
+    """Return the word of the number that a cell holds, to its last digit; the cell unchanged if it holds none."""
+    for read, text in ((int, re.sub(r"\.0*$", "", cell)), (float, cell)):
+        with suppress(ValueError):
+            return as_word(read(text))
+    return cell
 
 
 def _reads_as_number(word: str) -> bool:

@@ -252,10 +252,6 @@ class SparseRows:
         return f"SparseRows(shape={self.shape}, stored={int(self._indptr[-1] - self._indptr[0])})"
 
 
-def is_sparse(data: Any) -> bool:
-    return hasattr(data, "tocsr")
-
-
 def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
     """Return a sparse matrix as SciPy's CSR with sorted entries; duplicate entries are summed, in a copy.
 

@@ -1,7 +1,12 @@
-"""Rules, answers that are to be the same, trees that are merged in parts, and programs that stay in one thread."""
+"""Rules, answers that are to be the same, trees that are merged in parts, programs that stay in one thread or print."""
 
+import json
+import os
 import pickle
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -74,6 +79,15 @@ def _joined(packed: Any, X: Any) -> Any:
     """As the halves of shards."""
     halves = packed.of_trees(0, 2), packed.of_trees(2, packed.n_trees)
     return packed.result(packed.join(*(half.advance(half.start(len(X)), X) for half in halves)))
+
+
+def printed_by(name: str) -> Any:
+    """What a program of this folder prints that compiles for an accelerator: on the CPU platform it asks for none."""
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "0", "TPU_SKIP_MDS_QUERY": "1"}
+    command = [sys.executable, Path(__file__).with_name(name)]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    return json.loads(run.stdout)
 
 
 def check_parts(packed: Any, other: Any, X: Any, mask: Any, walk: str = "blocks") -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -75,8 +76,32 @@ def cases():
     yield "report", 8, ju.decisions.CautiousReport(2.0, mass="certainty"), False, False, None
 
 
+def described(tree, sharding):
+    """The shapes of arrays, or of their shapes, where they are to lie."""
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), a.dtype, sharding=sharding), tree)
+
+
+def described_rows(number: int, sharding) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((number, N_COLUMNS), jnp.float32, sharding=sharding)
+
+
+def compile_call(call, *shapes, platform: str = "cuda"):
+    """A call compiled for a device that need not be there, in the 32-bit mode.
+
+    Shapes of 64 bits, which nodes have, are taken in the other mode alone.
+    """
+
+    def program(*given):
+        with jax.enable_x64(False):
+            return call(*given)
+
+    with jax.enable_x64(True):
+        traced = jax.jit(program).trace(*shapes)
+    return traced.lower(lowering_platforms=(platform,)).compile()
+
+
 def compiled_chunk(platform: str, device, case: tuple, rows: int | None = None):
-    """The program of a batch compiled for a device that need not be there, and its number of instances."""
+    """The program of a batch, and its number of instances."""
     _, depth, rule, missing, mask, readout = case
     sharding = jax.sharding.SingleDeviceSharding(device)
     forest = shapes_of_forest(N_TREES, 2 ** (depth + 1), N_COLUMNS, depth)
@@ -84,35 +109,19 @@ def compiled_chunk(platform: str, device, case: tuple, rows: int | None = None):
     engine = engine.for_missing() if missing else engine
     block = engine.call().block
     rows = rows or block
-    placed = lambda shape, dtype: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
-    rule, arrays = jax.tree.map(lambda a: placed(a.shape, a.dtype), (rule, engine.packed.arrays))
-    x, in_mask = placed((rows, N_COLUMNS), jnp.float32), placed((rows, N_TREES), bool) if mask else None
-
-    def program(rule, *given):
-        with jax.enable_x64(False):
-            return answer_and_mark.function(engine.packed.spec, block, rule, readout, *given)
-
-    with jax.enable_x64(True):  # shapes of 64 bits, which nodes have, are taken in this mode alone
-        traced = jax.jit(program).trace(rule, arrays, x, in_mask)
-    return traced.lower(lowering_platforms=(platform,)).compile(), rows
+    in_mask = jax.ShapeDtypeStruct((rows, N_TREES), bool, sharding=sharding) if mask else None
+    call = lambda rule, *given: answer_and_mark.function(engine.packed.spec, block, rule, readout, *given)
+    shapes = *described((rule, engine.packed.arrays), sharding), described_rows(rows, sharding), in_mask
+    return compile_call(call, *shapes, platform=platform), rows
 
 
 def compiled_vote(device):
     """The program of a vote until it is settled."""
     vote = ju.voting.bind_vote(shapes_of_forest(N_TREES, 2**9, N_COLUMNS, 8), walk="levels")
-    plan, classes = vote._plan(vote.forest.trees, False)
     how = {"max_trees": N_TREES, "missing": False, "depth": 8, "block": VOTES}
-
-    def program(*given):
-        with jax.enable_x64(False):
-            return poll_by_levels.function(*given, **how)
-
     sharding = jax.sharding.SingleDeviceSharding(device)
-    placed = lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding)
-    x = jax.ShapeDtypeStruct((VOTES, N_COLUMNS), jnp.float32, sharding=sharding)
-    with jax.enable_x64(True):
-        traced = jax.jit(program).trace(*jax.tree.map(placed, (plan, classes, vote.rule)), x)
-    return traced.lower(lowering_platforms=("cuda",)).compile()
+    shapes = described((*vote._plan(vote.forest.trees, False), vote.rule), sharding)
+    return compile_call(partial(poll_by_levels.function, **how), *shapes, described_rows(VOTES, sharding))
 
 
 def compiled_mesh(devices, several: int):
@@ -122,40 +131,22 @@ def compiled_mesh(devices, several: int):
     packed = ju.bind(forest, ju.Mean(), walk="levels").engine.packed
     block = shapes_of(packed.spec, N_TREES // 2, N_COLUMNS).large.block
     whole = Program(grid, packed.spec, N_TREES, block)
-
-    def program(*given):
-        with jax.enable_x64(False):
-            return answer_on_mesh.__wrapped__(whole, ju.Mean(), "class_scores", *given, None)
-
-    def placed(tree, *axes):
-        sharding = grid.sharding(*axes)
-        return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), tree)
-
-    x = jax.ShapeDtypeStruct((2 * several * block, N_COLUMNS), jnp.float32)
-    shared = placed((packed.totals, packed.rows, packed.sets))
-    with jax.enable_x64(True):
-        traced = jax.jit(program).trace(placed(packed.arrays[:3], "tree"), shared, placed(x, "data"))
-    return traced.lower(lowering_platforms=("cuda",)).compile(), block
+    call = lambda *given: answer_on_mesh.__wrapped__(whole, ju.Mean(), "class_scores", *given, None)
+    trees = described(packed.arrays[:3], grid.sharding("tree"))
+    shared = described((packed.totals, packed.rows, packed.sets), grid.sharding())
+    return compile_call(call, trees, shared, described_rows(2 * several * block, grid.sharding("data")))
 
 
 def compiled_neighbours(device, n_rows: int, several: int):
     """The program that finds the neighbours of queries among so many rows, in ``several`` blocks."""
     trees, block = shapes_of_forest(N_TREES, 2**9, N_COLUMNS, 8).trees, DEVICE_SUMS // n_rows
     sharding = jax.sharding.SingleDeviceSharding(device)
-    placed = lambda shape, dtype: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
-    plan = jax.tree.map(lambda a: placed(a.shape, a.dtype), known_plan(trees))
-    rows = [placed((N_TREES, n_rows), dtype) for dtype in (jnp.int32, jnp.float32)]
-    length, x = placed((N_TREES * 2**9,), jnp.uint32), placed((several * block, N_COLUMNS), jnp.float32)
-
-    def program(plan, *rows_and_queries):
-        with jax.enable_x64(False):
-            how = {"k": 10, "block": block, "depth": 8, "kind": "prediction"}
-            *rows_by_tree, x = rows_and_queries
-            return _largest_of_all.__wrapped__(plan, rows_by_tree, x, None, **how)
-
-    with jax.enable_x64(True):
-        traced = jax.jit(program).trace(plan, *rows, length, x)
-    return traced.lower(lowering_platforms=("cuda",)).compile()
+    placed = lambda dtype, *shape: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+    rows = [placed(dtype, N_TREES, n_rows) for dtype in (jnp.int32, jnp.float32)]
+    rows.append(placed(jnp.uint32, N_TREES * 2**9))
+    how = {"k": 10, "block": block, "depth": 8, "kind": "prediction"}
+    call = lambda plan, rows, x: _largest_of_all.__wrapped__(plan, rows, x, None, **how)
+    return compile_call(call, described(known_plan(trees), sharding), rows, described_rows(several * block, sharding))
 
 
 def compiled_explanation(device, background: bool, n_rows: int):
@@ -172,10 +163,8 @@ def compiled_explanation(device, background: bool, n_rows: int):
     kernel = _explain._kernel(summands, covered, N_COLUMNS, "accelerator")
     static = kernel.program.function, kernel.setting, kernel.shapes.single.rows, summands.last_follows
     sharding = jax.sharding.SingleDeviceSharding(device)
-    placed = lambda a: jax.ShapeDtypeStruct(np.shape(a), a.dtype, sharding=sharding)
-    x = jax.ShapeDtypeStruct((n_rows, N_COLUMNS), jnp.float32, sharding=sharding)
-    program = jax.jit(lambda arrays, x: _values_and_mark.function(True, static, arrays, None, x, None))
-    return program.trace(jax.tree.map(placed, kernel.arrays), x).lower(lowering_platforms=("cuda",)).compile()
+    call = lambda arrays, x: _values_and_mark.function(True, static, arrays, None, x, None)
+    return compile_call(call, described(kernel.arrays, sharding), described_rows(n_rows, sharding))
 
 
 def compiled_transduction(device, n: int, n_tests: int):
@@ -199,39 +188,34 @@ def loops(compiled) -> list[int]:
     return sorted(len(launches(compiled, rf"%?{re.escape(name)} ")) for name in named)
 
 
+def told(compiled, **more) -> dict:
+    """What is printed of a program, beside what is known of it."""
+    return {"kernels": launches(compiled), "bytes": compiled.memory_analysis().temp_size_in_bytes, **more}
+
+
 def main() -> None:
-    topology = topologies.get_topology_desc(platform="cuda", topology="1x1x4", target_config=H200)
-    found = []
+    devices = topologies.get_topology_desc(platform="cuda", topology="1x1x4", target_config=H200).devices
+    device, found = devices[0], []
     for case in cases():
-        compiled, rows = compiled_chunk("cuda", topology.devices[0], case)
-        names = dict(zip(("rule", "depth"), case, strict=False))
+        compiled, rows = compiled_chunk("cuda", device, case)
         # What `block_size` counts on: 12 bytes a tree, and 4 for each key.
         promised = rows * (12 * N_TREES + 4 * N_COLUMNS * (1 + case[3]))
-        memory = {"bytes": compiled.memory_analysis().temp_size_in_bytes, "promised": promised}
-        found.append({**names, "rows": rows, "kernels": launches(compiled), **memory})
-    # A batch of several blocks, and a vote.
-    several = 3 * found[0]["rows"]
-    compiled, rows = compiled_chunk("cuda", topology.devices[0], next(cases()), several)
-    memory = compiled.memory_analysis()
-    blocks = {"rows": rows, "kernels": launches(compiled), "bytes": memory.temp_size_in_bytes}
-    vote = compiled_vote(topology.devices[0])
-    memory = vote.memory_analysis()
-    votes = {"rows": VOTES, "kernels": launches(vote), "bytes": memory.temp_size_in_bytes}
-    compiled, rows = compiled_mesh(topology.devices, 3)
-    memory = compiled.memory_analysis()
-    collectives = re.findall(r" (all-to-all|all-gather|all-reduce|collective-permute)(?:-start)?\(", compiled.as_text())
-    mesh = {"rows": rows, "collectives": collectives, "bytes": memory.temp_size_in_bytes}
-    compiled = compiled_neighbours(topology.devices[0], 10_000, 3)
-    near = {"kernels": launches(compiled), "bytes": compiled.memory_analysis().temp_size_in_bytes}
-    printed = {"cases": found, "blocks": blocks, "vote": votes, "mesh": mesh, "neighbours": near}
-    by_name = {
-        "explain by cover": compiled_explanation(topology.devices[0], False, 200_000),
-        "explain against rows": compiled_explanation(topology.devices[0], True, 10_000),
-        "transduction": compiled_transduction(topology.devices[0], 8192, 64),
+        found.append(told(compiled, rule=case[0], depth=case[1], rows=rows, promised=promised))
+    several, mesh = 3 * found[0]["rows"], compiled_mesh(devices, 3)
+    collectives = re.findall(r" (all-to-all|all-gather|all-reduce|collective-permute)(?:-start)?\(", mesh.as_text())
+    printed = {
+        "cases": found,
+        "blocks": told(compiled_chunk("cuda", device, next(cases()), several)[0]),
+        "vote": told(compiled_vote(device), rows=VOTES),
+        "mesh": told(mesh, collectives=collectives),
+        "neighbours": told(compiled_neighbours(device, 10_000, 3)),
     }
-    for name, compiled in by_name.items():
-        size = compiled.memory_analysis().temp_size_in_bytes
-        printed[name] = {"kernels": launches(compiled), "loops": loops(compiled), "bytes": size}
+    of_loops = {
+        "explain by cover": compiled_explanation(device, False, 200_000),
+        "explain against rows": compiled_explanation(device, True, 10_000),
+        "transduction": compiled_transduction(device, 8192, 64),
+    }
+    printed |= {name: told(compiled, loops=loops(compiled)) for name, compiled in of_loops.items()}
     json.dump(printed, sys.stdout)
 
 

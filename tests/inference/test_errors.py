@@ -3,7 +3,6 @@
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
@@ -33,11 +32,6 @@ def named_forest(frame):
     data, y = toy_data(2)
     data = type(frame)(data, columns=frame.columns)
     return ju.from_sklearn(RandomForestClassifier(5, random_state=0).fit(data, y))
-
-
-@pytest.fixture(scope="module")
-def named(named_forest):
-    return ju.bind(named_forest, ju.Mean())
 
 
 LEAVES = {"leaf_index": ju.leaf_index, "leaf_counts": ju.leaf_counts}
@@ -131,30 +125,6 @@ def test_integers_booleans_and_numbers_that_add_up_to_infinity_are_fine(bound):
     np.testing.assert_array_equal(np.asarray(bound.probability(mixed))[:1], bound.probability(mixed[:1]))
     np.testing.assert_array_equal(bound(np.rint(X).astype(int)), bound(np.rint(X)))
     np.testing.assert_array_equal(bound(X > 0), bound((X > 0).astype(np.float32)))
-
-
-def test_data_frames(named, frame):
-    assert named.score(X[:0]).shape == (0,)
-    for rows in (frame, X.astype(np.float64), np.asfortranarray(X), X[::-1][::-1], jnp.asarray(X)):
-        np.testing.assert_array_equal(named(rows), named(X))
-    missing = frame.astype(object).where(frame > -1, None).astype(float)
-    np.testing.assert_array_equal(named(missing), named(missing.to_numpy()))
-    nullable = frame.astype("Float64")
-    nullable.iloc[0, 0] = None
-    hole = X.copy()
-    hole[0, 0] = np.nan
-    np.testing.assert_array_equal(named(nullable), named(hole))
-
-
-def fold_leaves(forest, data):
-    return ju.inference.merge_leaves(forest, np.ones((forest.n_trees, forest.n_nodes), np.float32), data)
-
-
-@pytest.mark.exhaustive(keep=1)
-@pytest.mark.parametrize("function", [*LEAVES.values(), fold_leaves])
-def test_frames_for_the_leaves(function, named_forest, frame):
-    np.testing.assert_array_equal(function(named_forest, frame), function(named_forest, X))
-    np.testing.assert_array_equal(function(named_forest, X.tolist()), function(named_forest, X))
 
 
 @pytest.mark.exhaustive

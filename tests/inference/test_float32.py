@@ -1,6 +1,8 @@
 """Models that compare float64, asked with rows of float32: no codes are made, and the bits are those of codes."""
 
 import dataclasses
+import gc
+import weakref
 from functools import lru_cache
 
 import jax
@@ -12,7 +14,8 @@ import scipy.sparse
 import jaxunc as ju
 from jaxunc._numerics import order_key_at_or_below
 from jaxunc.additive import AdditiveTrees
-from jaxunc.inference import encode_for
+from jaxunc.inference import encode_for, narrow_trees
+from jaxunc.inference._drive import by_float32
 from jaxunc.tables import Columns
 from tests._forests import toy_forest
 from tests._refusal import refusals
@@ -72,6 +75,24 @@ def test_rows_in_other_forms():
         np.testing.assert_array_equal(bound.probability(rows), bound.probability(whole.astype(np.float64)))
     for rows in (WIDE, whole.astype(np.int32), whole.tolist()):  # float32 lacks numbers of these types
         assert encode_for(trees, rows)[0] is trees
+
+
+def test_trees_that_share_arrays_are_narrowed_apart():
+    shared = forest_with_cuts().trees
+    for narrow, columns in ((by_float32, shared.columns), (lambda trees: narrow_trees(trees).trees, Columns(7))):
+        for missing_right in (shared.missing_right, jax.device_put(~np.asarray(shared.missing_right))):
+            trees = narrow(dataclasses.replace(shared, missing_right=missing_right, columns=columns))
+            np.testing.assert_array_equal(trees.missing_right, missing_right)
+
+
+def test_trees_that_test_every_column_are_not_kept_alive():
+    shared = forest_with_cuts().trees
+    trees = dataclasses.replace(shared, feature=jax.device_put(np.array(shared.feature)))
+    assert narrow_trees(trees).trees is trees
+    feature = weakref.ref(trees.feature)
+    del trees
+    gc.collect()
+    assert feature() is None
 
 
 ask = lambda rows: ju.bind(forest_with_cuts(), ju.Mean())(rows)

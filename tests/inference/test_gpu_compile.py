@@ -1,13 +1,10 @@
 """The form for accelerators, compiled for a GPU without one."""
 
 import importlib.util
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+
+from tests.inference._same import printed_by
 
 pytestmark = pytest.mark.once
 
@@ -22,12 +19,7 @@ PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
     reason="compiling for a GPU needs JAX's CUDA plugin: pip install jax-cuda12-plugin jax-cuda12-pjrt",
 )
 def test_one_kernel_per_level_and_a_gigabyte():
-    program = Path(__file__).with_name("compile_for_gpu.py")
-    # On the CPU platform the plugin compiles without asking for a device.
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "0"}
-    run = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr[-2000:]
-    printed = json.loads(run.stdout)
+    printed = printed_by("compile_for_gpu.py")
     found = printed["cases"]
     assert len(found) == 14
     for case in found:

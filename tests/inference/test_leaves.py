@@ -160,6 +160,10 @@ def test_leaves(name, rng):
     assert wrong_leaves(model, forest, np.concatenate(queries)) == 0
 
     if name in HARD:
+        numbers = jnp.arange(forest.n_nodes, dtype=jnp.float32) * jnp.ones((case.n_trees, 1))
+        for data in (queries[1], np.nan_to_num(queries[1])):  # odd numbers
+            merged = ju.inference.merge_leaves(forest, numbers, data, merge="collect")
+            np.testing.assert_array_equal(merged, ju.leaf_index(forest, data))
         hard = jnp.asarray(queries[-1][:4000])
         for step in (1, -1):
             shift = np.int32(step) * ~leaf_nodes(forest)
@@ -233,17 +237,6 @@ def test_stumps_and_roots_in_one_forest(rng):
     forest = ju.forest.check_forest(ju.from_sklearn(model))
     np.testing.assert_array_equal(forest.trees.tree_depth, [0, 1, deep.get_depth()])
     assert wrong_leaves(model, forest, near_thresholds(model, X, rng, 4999)) == 0
-
-
-@pytest.mark.exhaustive
-def test_streams_reach_the_same_leaves(rng):
-    """What `merge_leaves` looks up is what `leaf_index` says, missing values or not, for odd numbers."""
-    X = with_missing(rng, 700, 8)
-    forest = ju.from_sklearn(forest_of(10).fit(X, np.nan_to_num(X[:, 0]) > 0))
-    names = rng.normal(size=(10, forest.n_nodes)).astype(np.float32)
-    for data in (odd_values(X, rng, 2049), np.nan_to_num(odd_values(X, rng, 4097))):
-        found = ju.inference.merge_leaves(forest, jnp.asarray(names), jnp.asarray(data), merge="collect")
-        np.testing.assert_array_equal(found, names[np.arange(10), ju.leaf_index(forest, jnp.asarray(data))])
 
 
 def test_complete_and_wide_data(rng):

@@ -212,11 +212,6 @@ class ExactTotals(Unfinished):
         return counts
 
 
-def whole(total) -> np.ndarray:
-    """The integer that two floats are."""
-    return np.asarray(total.high, np.float64).astype(object) + np.asarray(total.low, np.float64).astype(object)
-
-
 @pytest.mark.parametrize("largest", [10, 2**24 + 3, 2**31 - 1])
 @pytest.mark.exhaustive
 def test_exact_sums_of_counts_are_exact(largest, rng):
@@ -225,7 +220,8 @@ def test_exact_sums_of_counts_are_exact(largest, rng):
     forest, X = forest_of_leaves(counts)
     expected = counts.astype(object).sum(axis=1)
     for total in (ExactTotals().answer(jnp.asarray(counts)), ju.bind(forest, ExactTotals()).answer(X)):
-        assert np.all(whole(total) == expected)
+        high, low = (np.asarray(part, np.float64).astype(object) for part in (total.high, total.low))
+        assert np.all(high + low == expected)
 
 
 def test_sums_of_floats_are_compensated(rng, x64):

@@ -38,6 +38,7 @@ def size_of(*key, low: int, high: int) -> int:
 N = size_of("rows", low=300, high=700)
 CLASSES = (2, 3, size_of("classes", low=4, high=9), size_of("many", low=33, high=40))
 TREES = {n: size_of("trees", n, low=3, high=40) for n in CLASSES}
+RAGGED = [size_of("ragged", i, low=1, high=99) for i in range(N)]
 
 
 @lru_cache
@@ -78,10 +79,6 @@ def exported(bound: ju.BoundForest, X: np.ndarray):
     return answer if isinstance(answer, dict) else {"": answer}
 
 
-def ragged(bound: ju.BoundForest, X: np.ndarray):
-    return batches(bound.answer, X, [size_of("ragged", i, low=1, high=99) for i in range(N)])
-
-
 _mesh = jax.make_mesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Explicit,))
 EXPLICIT = jax.sharding.NamedSharding(_mesh, jax.sharding.PartitionSpec("data"))
 over = lambda bound, engine: ju.inference.BoundForest(engine, bound.combiner, 2)
@@ -89,7 +86,7 @@ over = lambda bound, engine: ju.inference.BoundForest(engine, bound.combiner, 2)
 WAYS = {
     "whole": lambda bound, X, counts: bound.answer(many(X)),
     "one by one": lambda bound, X, counts: batches(bound.answer, X[:9], [1] * 9),
-    "ragged": lambda bound, X, counts: ragged(bound, X),
+    "ragged": lambda bound, X, counts: batches(bound.answer, X, RAGGED),
     "threads": lambda bound, X, counts: ju.bind(bound.forest, bound.combiner, threads=3).answer(many(X)),
     "jax": lambda bound, X, counts: bound.answer(jnp.asarray(X)),
     "traced": lambda bound, X, counts: jax.jit(bound.answer)(X),

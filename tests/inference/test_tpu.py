@@ -1,13 +1,8 @@
 """The form for accelerators, lowered for a TPU; and compiled for one where its compiler is installed."""
 
 import importlib.util
-import json
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +12,7 @@ from jax import export
 import jaxunc as ju
 from jaxunc.inference._bind import answer_and_mark
 from jaxunc.voting._rounds import RoundsWalk, _votes
+from tests.inference._same import printed_by
 
 from .compile_for_gpu import shapes_of_forest
 
@@ -92,11 +88,7 @@ def test_the_walk_of_a_cpu_is_told_apart(forest):
 
 @pytest.mark.skipif(not importlib.util.find_spec("libtpu"), reason="compiling for a TPU needs its compiler: libtpu")
 def test_compiles():
-    program = Path(__file__).with_name("compile_for_tpu.py")
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "0", "TPU_SKIP_MDS_QUERY": "1"}
-    run = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr[-2000:]
-    found = json.loads(run.stdout)
+    found = printed_by("compile_for_tpu.py")
     assert len(found) == 2
     for case in found:
         # The two words of a node are gathered one by one there.

@@ -53,6 +53,14 @@ def test_rules(name, forest, tmp_path):
     assert eqx.tree_equal(loaded, rule)
 
 
+def test_rules_of_a_process_with_narrower_numbers(tmp_path):
+    for make in (ju.DempsterRule, ju.CautiousRule):
+        with jax.enable_x64(False):
+            ju.save(tmp_path / "x", make())
+        with jax.enable_x64(True):
+            chex.assert_trees_all_close(ju.load(tmp_path / "x"), make(), rtol=1e-6)
+
+
 @pytest.mark.once
 @pytest.mark.parametrize("name", ["evidence", "median", "weighted_mean", "together", "mean_own_scorer"])
 @pytest.mark.exhaustive(keep=1)

@@ -33,6 +33,7 @@ from pathlib import Path
 import numpy, pandas, pyarrow.csv, pyarrow.parquet, sklearn.ensemble  # imported once, before any fork
 import jaxunc.estimators, jaxunc.streaming, jaxunc.storage._decode, jaxunc.decisions
 from jaxunc.streaming import predict_files
+from tests.streaming._made import contents
 
 shim = ctypes.CDLL(None)
 model, data, whole, again, given = sys.argv[1:6]
@@ -55,10 +56,7 @@ def run(number, at):
     os.close(reader)
     return code, calls.decode()
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
-
-expected = contents(whole)
+expected = contents(Path(whole))
 for ats in moments if type(moments) is list else [[n] for n in range(moments, 10_000, EVERY)]:
     shutil.rmtree(again, ignore_errors=True)
     deaths = 0
@@ -69,7 +67,7 @@ for ats in moments if type(moments) is list else [[n] for n in range(moments, 10
         deaths += code != 0
     code, _ = run(0, 0)
     assert code == 0, ats
-    found = contents(again)
+    found = contents(Path(again))
     assert found == expected, (ats, [name for name in found | expected if found.get(name) != expected.get(name)])
     print(ats, deaths, flush=True)
     if type(moments) is int and not deaths:  # behind the last call

@@ -13,13 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
-from jaxunc.streaming import BatchPredictor, _batch_predictor
+from jaxunc.streaming import BatchPredictor, Wanted, _batch_predictor, chunks_of
+from jaxunc.streaming._batch_predictor import open_batch
+from jaxunc.tables import Columns
 from tests._patience import patience
 from tests._refusal import refuses
 
@@ -54,6 +57,15 @@ def test_kinds_of_batches(scorer, model, frame):
     refuses(TypeError, "batch is a list", scorer, [1, 2])
 
 
+def test_columns_called_as_members_of_arrays_and_lazy_frames():
+    frame = pd.DataFrame(np.eye(4), columns=["dtype", "tocsr", "compute", "to_batches"])
+    (chunk,) = chunks_of(frame, Wanted(Columns(4), None, ()), 9)
+    table, beside = open_batch(frame, Wanted(Columns(3), None, ("dtype",)))
+    assert chunk.features.schema.names == list(frame)
+    assert table.schema.names == list(frame)[1:]
+    assert list(beside(table)) == list(frame)
+
+
 @pytest.mark.room
 def test_batches_and_their_schemas(scorer, frame):
     batches = pa.Table.from_pandas(frame[:190], preserve_index=False).to_batches(max_chunksize=50)
@@ -63,6 +75,7 @@ def test_batches_and_their_schemas(scorer, frame):
     assert scorer.ddl == (
         "`count` string, `class` string, `probability_no` float, `probability_yes` float, `set` array<string>"
     )
+    assert BatchPredictor(scorer.path, outputs=["class"], keep=["count"] * 2).ddl == "`count` string, `class` string"
     found = scorer(frame[:50])
     assert list(scorer.meta.columns) == list(found.columns)
     assert scorer.meta["probability_no"].dtype == found["probability_no"].dtype

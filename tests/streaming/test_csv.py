@@ -91,6 +91,18 @@ def test_levels_that_are_numbers(tmp_path):
     np.testing.assert_array_equal(found, [[1, 1], [0, 0], [-1, 2]])
 
 
+def test_levels_beyond_float64(tmp_path):
+    """Every digit of a large integer counts, however it is written; beside them cells are numbers as ever."""
+    columns = Columns(2, ("x", "b"), (True, False), (Levels((2**60, 2**60 + 1, 1, 0.5), True), None))
+    cells = [f"{2**60 + 1}", f" {2**60} ", f"+{2**60 + 1}.0", f"{2**60 + 2}", "1e0", "true", "0.50", "NA", f"{2**54}"]
+    for mark in ".,":
+        rows = [f"{cell.replace('.', mark)};1{mark}5" for cell in cells]
+        found = encoded(tmp_path / "x.csv", "\n".join(["x;b", *rows]), columns)
+        assert found[:, 0].tolist() == [1, 0, 1, -1, 2, 2, 3, 4, -1]
+    said = "row 1 of the data holds 'one' in column 'x'; the model's column holds numbers"
+    refuses(ValueError, said, encoded, tmp_path / "x.csv", "x,b\none,1\n", columns)
+
+
 def test_columns_that_the_model_reads_and_keeps(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("x,flag,word,id\n1.50,true,NA,007\n,0,,\n")

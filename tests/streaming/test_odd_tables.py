@@ -17,6 +17,8 @@ import pytest
 import jaxunc as ju
 from jaxunc.__main__ import main
 
+from ._made import whole
+
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("small_blocks")]  # late rows come in blocks of their own
 N_ROWS = 42
 NAN = float("nan")
@@ -113,8 +115,7 @@ TABLES: dict[str, Odd] = {
     "decimal commas, tab": of_cells(
         ["1,5", "2,25", "", "-4,0", "7", ",5"], [1.5, 2.25, NAN, -4, 7, 0.5], separator="\t"
     ),
-    "commas and points": of_words("1,5", "2.5", "3", "4", "5", "6", separator=";"),
-    "thousands": of_cells([f'"{i},234"' for i in range(6)], [f"{i},234" for i in range(6)]),
+    "decimal commas, quoted": of_cells([f'"{i},234"' for i in range(6)], [i + 0.234 for i in range(6)]),
     "spaces": of_cells([" 1", "2.5 ", "  3 ", " NA", " ", "0.5"], [1, 2.5, 3, NAN, NAN, 0.5]),
     "plus signs": of_cells(["+1", "+2.5", "3", "-4", "+15", "0.5"], VALUES),
     "scientific": of_cells(["1e3", "2.5E-4", "3e+2", "-4e0", "1.5e1", "5e-1"], [1e3, 2.5e-4, 300, -4, 15, 0.5]),
@@ -149,11 +150,6 @@ TABLES: dict[str, Odd] = {
 }
 
 
-def answers(model, source) -> np.ndarray:
-    table = pa.concat_tables(ju.stream(model, source, outputs=["probability"], chunk_rows=11))
-    return np.column_stack([column.to_numpy() for column in table.columns])
-
-
 @pytest.mark.filterwarnings("ignore::jaxunc.tables.MergedValuesWarning")  # of integers that float32 cannot tell apart
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.exhaustive(keep=1)
@@ -165,8 +161,9 @@ def test_the_training_file_is_answered_as_its_values_are(name, tmp_path):
     loaded = ju.load(model)
     assert list(loaded.feature_names_in_) == list(odd.meant.columns)
     expected = loaded.predict_proba(odd.meant)
-    np.testing.assert_array_equal(answers(loaded, tmp_path / odd.name), expected)
-    np.testing.assert_array_equal(answers(loaded, odd.meant), expected)
+    for source in (tmp_path / odd.name, odd.meant):
+        found = whole(ju.stream(loaded, source, outputs=["probability"], chunk_rows=11))
+        np.testing.assert_array_equal(found, expected)
     column = odd.meant.columns[0]
     if odd.meant[column].nunique(dropna=False) > 1:
         turned = odd.meant.assign(**{column: np.roll(odd.meant[column].to_numpy(), 1)})

@@ -74,15 +74,6 @@ def test_columns_are_let_go_once_they_are_encoded(saved, data, tmp_path, monkeyp
 
 
 @pytest.mark.room
-def test_csv(saved, model, frame, tmp_path):
-    frame.assign(id=np.arange(len(frame))).to_csv(tmp_path / "x.csv", index=False)
-    predict_files(saved, tmp_path / "x.csv", tmp_path / "out", file_format="csv", keep=["id"], outputs=["class", "set"])
-    found = answers(tmp_path / "out", "csv")
-    np.testing.assert_array_equal(found["class"], model.predict(frame))
-    assert set(found["set"]) <= {"no", "yes", "no|yes"}
-
-
-@pytest.mark.room
 def test_an_unreadable_file_in_the_middle(saved, copied, made, tmp_path):
     good = (copied / "b.parquet").read_bytes()
     (copied / "b.parquet").write_bytes(b"PAR1 this is no Parquet PAR1")
@@ -122,10 +113,10 @@ def test_files_that_come_later_are_scored_alone(form, saved, copied, frame, tmp_
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "arrow"])
 @pytest.mark.exhaustive(keep=1)
-def test_no_rows_leave_a_schema(kind, saved, copied, frame, tmp_path):
+def test_no_rows_leave_a_schema(kind, saved, data, frame, tmp_path):
     options = OPTIONS | {"outputs": ["class", "probability", "set"]}
     source = written(frame[:0].assign(id=np.arange(0)), tmp_path / f"x.{kind}")
-    predict_files(saved, copied, tmp_path / "full", **options)
+    predict_files(saved, data / "a.parquet", tmp_path / "full", **options)
     manifest = predict_files(saved, source, tmp_path / "out", **options)
     assert manifest["rows"] == 0
     found = parquet.read_table(tmp_path / "out" / "part-00000-00000.parquet")
@@ -237,12 +228,14 @@ def test_a_full_disk(saved, data, made, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("form", PART_ENDINGS)
-@pytest.mark.parametrize("kind", [pa.string(), pa.string_view(), pa.binary_view()], ids=str)
+@pytest.mark.parametrize("kind", [pa.string(), pa.string_view(), pa.binary_view(), None], ids=str)
 @pytest.mark.parametrize("ordered", [False, True])
-def test_categories(tmp_path, form, kind, ordered):
+def test_categories_and_runs(tmp_path, form, kind, ordered):
+    """Of these types, or, for None, runs of texts."""
     words = pa.array(["low", "grün"]).cast(pa.binary()).to_pylist() if kind == pa.binary_view() else ["low", "grün"]
     codes = pa.array([1, 0, None, 1], pa.uint32())
     column = pa.DictionaryArray.from_arrays(codes, pa.array(words, kind), ordered=ordered)
+    column = column if kind else pa.compute.run_end_encode(column.dictionary_decode())
     table = pa.table({"word": pa.chunked_array([column, column[:2]]), "row": np.arange(6)})
     writer = PartWriter(tmp_path, form, lambda *_: None)
     writer("part", 0, lambda: table)
@@ -264,16 +257,19 @@ KEPT_IN_CSV = {
 
 
 @pytest.mark.parametrize("name", KEPT_IN_CSV)
-def test_columns_that_are_kept_in_csv(name, tmp_path, saved, frame):
+def test_columns_that_are_kept_in_csv(name, tmp_path, saved, model, frame):
     column, cell = KEPT_IN_CSV[name]
     table = pa.Table.from_pandas(frame[:6], preserve_index=False).append_column("kept", column)
-    asked = {"keep": ["kept"], "outputs": ["class"], "file_format": "csv"}
+    asked = {"keep": ["kept"], "outputs": ["class", "set"], "file_format": "csv"}
     score = lambda: predict_files(saved, write_arrow(table, tmp_path / "x.arrow"), tmp_path / "o", **asked)
     if cell is None:
         refuses(ValueError, "the column 'kept' holds .*, which CSV cannot", score)
         return
     score()
-    assert set(pd.read_csv(tmp_path / "o" / "part-00000-00000.csv", dtype=str)["kept"]) == {cell}
+    found = pd.read_csv(tmp_path / "o" / "part-00000-00000.csv", dtype=str)
+    assert set(found["kept"]) == {cell}
+    np.testing.assert_array_equal(found["class"], model.predict(frame[:6]))
+    assert set(found["set"]) <= {"no", "yes", "no|yes"}
 
 
 def test_rejected_rows_of_one_column_are_rows(saved, frame, tmp_path):
@@ -285,13 +281,3 @@ def test_rejected_rows_of_one_column_are_rows(saved, frame, tmp_path):
     found = pd.read_csv(next((tmp_path / "out").glob("part-*")))
     assert len(found) == 30
     assert found["decision"].isna().any()
-
-
-def test_kept_columns_whose_runs_are_encoded(saved, frame, tmp_path):
-    rows = frame[:5].drop(columns="id", errors="ignore")
-    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 5], pa.int32()), pa.array(["u", "v"]))
-    table = pa.Table.from_pandas(rows, preserve_index=False).append_column("runs", runs)
-    write_arrow(table, tmp_path / "x.arrow", 5)
-    predict_files(saved, tmp_path / "x.arrow", tmp_path / "out", keep=["runs"])
-    found = parquet.read_table(next((tmp_path / "out").glob("part-*")))
-    assert found["runs"].to_pylist() == ["u", "u", "v", "v", "v"]

@@ -129,6 +129,17 @@ def test_leaves_that_rows_share_of_any_model(boosted, tmp_path):
     np.testing.assert_allclose(found["neighbour_share"], 1)
 
 
+def test_marks_in_numbers_are_those_of_training_rows_too(forest, tmp_path):
+    """Each cell has two readings; rows in a file of another format have no marks, and are taken beside the option."""
+    numbers = (X(ROWS).astype(float).abs() + 1).round(3)
+    numbers.map("{:.3f}".format).replace(r"\.", ",", regex=True).to_csv(tmp_path / "x.csv", sep=";", index=False)
+    numbers.to_parquet(tmp_path / "x.parquet")
+    expected = whole(ju.stream(forest, numbers, rows=numbers, outputs=["outside_share"]))
+    for rows in (tmp_path / "x.csv", tmp_path / "x.parquet", numbers):
+        found = whole(ju.stream(forest, tmp_path / "x.csv", rows=rows, outputs=["outside_share"], decimal=","))
+        pd.testing.assert_frame_equal(found, expected)
+
+
 def stream(**how):
     return lambda forest: list(ju.stream(forest, NEW, **how))
 

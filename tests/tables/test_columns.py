@@ -139,6 +139,11 @@ def test_hashed_compared_and_changed():
     )
     with refuses(dataclasses.FrozenInstanceError, "number"):
         columns.number = 3
+    assert hash(COLUMNS) == hash(Columns(2, ["at", "x"], cuts=[list(STAMPS), None]))
+    of_lists = Columns(1, ["a"], [True], [Levels(["x", "y"], False)], [False], ["", "?"])
+    of_tuples = Columns(1, ("a",), (True,), (Levels(("x", "y"), False),), (False,), ("", "?"))
+    assert (of_lists, hash(of_lists)) == (of_tuples, hash(of_tuples))
+    assert "cuts by column: [4, 0]" in repr(COLUMNS)
 
 
 @pytest.mark.exhaustive
@@ -207,11 +212,6 @@ def test_values_are_placed_among_cuts_as_by_bisection(cuts):
     wanted = np.where(np.isnan(values), np.nan, np.searchsorted(cuts, values))
     for n in (0, 1, 100, 9000):
         np.testing.assert_array_equal(CutLookup(cuts).codes(values[:n]), wanted[:n])
-
-
-def test_cuts_are_hashed_and_counted():
-    assert hash(COLUMNS) == hash(Columns(2, ("at", "x"), cuts=(STAMPS, None)))
-    assert "cuts by column: [4, 0]" in repr(COLUMNS)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32])

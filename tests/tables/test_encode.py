@@ -17,17 +17,11 @@ from jaxunc.tables import Columns, Levels, MergedValuesWarning, encode_instances
 from jaxunc.tables._encode import encode_traced
 from jaxunc.tables._frames import class_positions
 from tests._refusal import refusals, refuses
+from tests.tables.test_columns import SHOP as WITH_DATES
 
 pytestmark = pytest.mark.once
 
-SHOP = pd.DataFrame(
-    {
-        "number": [0.5, 1.5, 2.5, 3.5],
-        "grade": pd.Categorical(["low", "high", "low", "high"]),
-        "word": pd.Series(["b", None, "a", "b"], dtype=object),
-        "flag": [True, False, True, False],
-    }
-)
+SHOP = WITH_DATES.drop(columns="when")
 COLUMNS = fit_columns(SHOP)
 CODES = np.array([[0.5, 1, 1, 1], [1.5, 0, 2, 0], [2.5, 1, 0, 1], [3.5, 0, 1, 0]], np.float32)
 

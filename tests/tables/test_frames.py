@@ -26,6 +26,7 @@ from jaxunc.estimators import (
     TransductiveClassifier,
     TransductiveTreeClassifier,
 )
+from jaxunc.estimators._pipelines import column_types
 from jaxunc.learning import oob_dataset
 from jaxunc.tables import encode_arrow, encode_instances, fit_columns
 from tests._carriers import NAMED, SEED, UNNAMED, WORDS, Carry, numbers, words
@@ -76,6 +77,7 @@ ASKED: dict[str, Ask] = {
     "bind": lambda X, of: of.bound.probability(X),
     "leaf_index": lambda X, of: ju.leaf_index(of.forest, X),
     "leaf_counts": lambda X, of: ju.leaf_counts(of.forest, X),
+    "merge_leaves": lambda X, of: ju.inference.merge_leaves(of.forest, of.forest.code, X),
     "predict_until_settled": lambda X, of: ju.predict_until_settled(of.forest, X).votes,
     "count_leaves": lambda X, of: ju.count_leaves(of.forest, X, of.y).counts,
     "leave_one_out": lambda X, of: (
@@ -277,6 +279,17 @@ def test_columns_in_another_order(entry):
             _answers(functools.partial(ask, carry(X), setting), want, f"{entry}, {name}, {what}")
         for X in (frame.drop(columns=lost), frame.rename(columns={lost: "other"})):
             assert lost in _refusal(ask, carry(X), setting)
+
+
+def test_columns_called_as_members_of_other_tables():
+    """pandas makes attributes of them, and of the labels of a series."""
+    names = ["dtype", "tocsr", "compute", "collect", "num_columns"]
+    frame = pd.DataFrame(np.eye(5, dtype=np.float32), columns=names)
+    for columns in (fit_columns(frame), fit_columns(frame, names)):
+        np.testing.assert_array_equal(encode_instances(frame, columns).values, np.eye(5))
+    assert column_types(frame) == ("Float32",) * 5
+    refuses(TypeError, "pass an Arrow table", encode_arrow, frame, columns)
+    refuses(ValueError, r"X has shape \(1,\)", fit_columns, pd.Series({"columns": 1.0}))
 
 
 def test_names_that_come_twice_and_rows_that_are_yet_to_come():

@@ -90,6 +90,10 @@ def test_categories(order, values, absent):
             check_codes(column, values, known)
 
 
+TEXTS = ["b", None, "2020-01-01", "a", "b", "", "nan"]
+OF_TEXTS = ("str", "string", "string[python]", object, "category")
+
+
 @pytest.mark.parametrize(
     ("column", "levels"),
     [
@@ -97,8 +101,8 @@ def test_categories(order, values, absent):
         (pandas.Series([2**53 + 1, None, 2**53], dtype="Int64"), Levels((2**53, 2**53 + 1), True)),
         (pandas.Series([0.5, None], dtype="Float64"), Levels((0.5,), True)),
         (pandas.Series([True, None, False], dtype="boolean"), Levels((False, True), True)),
-        (pandas.Series(["b", None, "a"], dtype="string"), Levels(("a", "b"), True)),
         (pandas.Series(["b", "a"], dtype="str"), Levels(("a", "b"), False)),
+        *((pandas.Series(TEXTS, dtype=kind), Levels(("", "2020-01-01", "a", "b", "nan"), True)) for kind in OF_TEXTS),
         (pandas.Series([None, None]), Levels((), True)),
         (pandas.Series(pandas.Categorical([10, 9, None])), Levels((9, 10), True)),
         (pandas.Series(pandas.Categorical([None], categories=["a"])), Levels((), True)),
@@ -117,6 +121,7 @@ def test_types_of_columns(column, levels):
     codes = level_codes(column, levels)
     assert [levels.values[code] for code in codes if code < len(levels.values)] == known
     assert levels.has_missing == (len(levels.values) in codes)
+    assert level_codes(column[:0], levels).tolist() == []
 
 
 @pytest.mark.parametrize("kind", ["datetime64[s]", "datetime64[us]", "datetime64[ns]", "datetime64[ns, UTC]"])
@@ -131,15 +136,7 @@ def test_dates_as_names(kind):
     assert level_codes(days[1:].astype(kind), levels).tolist() == [2, 0]
 
 
-@pytest.mark.parametrize("dtype", [int, float, "Int64", "int8"])
-def test_numbers_among_objects_are_the_same_as_alone(dtype):
-    mixed = pandas.Series([2, 10] * 3, dtype=object)
-    alone = mixed.astype(dtype)
-    for fitted, other in ((mixed, alone), (alone, mixed)):
-        levels = fit_levels(fitted)
-        np.testing.assert_array_equal(level_codes(other, levels), level_codes(fitted, levels))
-
-
+LARGE = 2**60 + np.arange(3)
 BOOLS, WORDS = objects([True, False, "True", "true", np.True_, None, "1"]), ("1", "False", "True", "true")
 
 
@@ -154,6 +151,14 @@ BOOLS, WORDS = objects([True, False, "True", "true", np.True_, None, "1"]), ("1"
         (np.array([1.0, 2.5, 3]), Levels(("1", "2.5", "x"), False), [0, 1, -1]),
         (objects(["1", "2.50", True]), Levels((1.0, 2.5), False), [0, -1, -1]),
         (objects(["True", False]), Levels((False, True), False), [1, 0]),
+        (objects([2, 10]), Levels((2, 10), False), [0, 1]),
+        *((pandas.Series([2, 10], dtype=k), Levels(("10", "2"), False), [1, 0]) for k in (int, float, "Int64", "int8")),
+        # Integers are compared to the last digit, whatever their types.
+        (LARGE.astype(np.uint64), Levels(tuple(LARGE.tolist()), False), [0, 1, 2]),
+        (LARGE.astype(np.uint64), Levels((-1, *LARGE.tolist(), 2**70), False), [1, 2, 3]),
+        (LARGE, Levels((2**63, 2**60 + 1, 1), False), [-1, 1, -1]),
+        (LARGE.astype(float), Levels((2**60 + 1, 2**60 + 2), False), [-1, -1, -1]),
+        (LARGE, Levels((0.5, 2**60 + 1), False), [-1, 1, -1]),
         # Bools are as another library writes them.
         (BOOLS, LevelsOfYdf(("false", "true"), False), [1, 0, -1, 1, 1, -1, -1]),
         (BOOLS, LevelsOfYdf(("True", "true", "x"), False), [1, -1, 0, 1, 1, -1, -1]),
@@ -197,15 +202,6 @@ def test_categories_are_looked_up_once_for_all_columns_that_share_them(monkeypat
     del whole, other
     gc.collect()
     assert len(lookup._kept) == 0, "forgotten with the categories"
-
-
-@pytest.mark.parametrize("dtype", ["str", "string", "string[python]", "object", "category"])
-def test_texts_of_pandas(dtype):
-    column = pandas.Series(["b", None, "2020-01-01", "a", "b", "", "nan"], dtype=dtype)
-    levels = fit_levels(column)
-    assert levels == Levels(("", "2020-01-01", "a", "b", "nan"), has_missing=True)
-    assert level_codes(column, levels).tolist() == [3, 5, 1, 2, 3, 0, 4]
-    assert level_codes(column[:0], levels).tolist() == []
 
 
 def test_categories_are_no_codes():
