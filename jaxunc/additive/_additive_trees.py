@@ -184,7 +184,7 @@ class AdditiveTrees(PickledModule):
             yield total.value
 
     def first_stages(self, n_stages: int) -> "AdditiveTrees":
-        """Return the model of the first ``n_stages`` stages; a ValueError unless these are 1 to as many as it has.
+        """Return the model of the first ``n_stages`` stages; raise an error unless it has these, 1 at least.
 
         Parameters
         ----------
@@ -192,6 +192,7 @@ class AdditiveTrees(PickledModule):
             Number of stages. Of averaged trees, as in forests, the model answers the average of the first ones.
         """
         n_all = self.n_trees // self.trees_per_stage
+        check_integer("n_stages", n_stages)
         if not 1 <= n_stages <= n_all:
             raise ValueError(f"n_stages={n_stages} must be between 1 and {n_all}.")
         model = self._of_trees(np.arange(n_stages * self.trees_per_stage))

@@ -53,7 +53,7 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
     from sklearn.frozen import FrozenEstimator
     from sklearn.utils.validation import check_is_fitted
 
-    from jaxunc.interop import known_to_sklearn, opened, steps_of, transformed
+    from jaxunc.interop import known_to_sklearn, n_rows, opened, steps_of, transformed
 
     model_or_pipeline, last, _ = opened(FrozenEstimator(model))
     check_is_fitted(last)
@@ -72,7 +72,15 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
             f"the step {raw_steps[0][0]!r} does not tell how many columns it was fitted to; explain the forest."
         )
     sources = _sources([step for _, step in raw_steps], n_columns) if raw_steps else None
-    read_all = (lambda X: read(transformed(steps, known_to_sklearn(X)))) if steps else read
+
+    def read_all(X):
+        if not steps:
+            return read(X)
+        X = known_to_sklearn(X)
+        if n_rows(X):
+            return read(transformed(steps, X))
+        return np.zeros((0, forest.trees.n_features), np.float32)  # transformers refuse a table of no rows
+
     column_names = None if raw_names is None else tuple(map(str, raw_names))
     return OpenedModel(forest, combiner, statistic, read_all, sources, n_columns, column_names)
 

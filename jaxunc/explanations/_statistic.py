@@ -141,19 +141,28 @@ def _uncertainty(rule: UncertaintyDecomposition, stat: dict, labels: tuple) -> L
 def _intervals(rule: AveragedIntervals, stat: dict, labels: tuple) -> LeafStatistic:
     """Return the statistic of `AveragedIntervals`: lower bounds of all classes, then upper bounds of all classes."""
     lower, width = stat["lower"], stat.get("width")
-    upper = -lower[..., ::-1] if width is None else lower + width[..., None]
-    constant = np.repeat([0.0, 1.0 if width is None else 0.0], len(labels))
+    # Without a tree the bounds are 0 and 1.
+    upper = -lower[..., ::-1] if width is None else lower + (width - stat["trees"][:, None])[..., None]
+    constant = np.repeat([0.0, 1.0], len(labels))
     names = tuple((side, label) for side in ("lower", "upper") for label in labels)
     return LeafStatistic(np.concatenate([lower, upper], axis=-1), constant, "bounds of the probability", names)
+
+
+def _vote(rule: Vote, stat: dict, labels: tuple) -> LeafStatistic:
+    """Return the statistic of `Vote` from its leaf table: probabilities, which without a tree are equal."""
+    return _probability(1.0, stat["share"] - stat["trees"][:, None, None] / len(labels), labels)
 
 
 _READERS: dict[type, Callable[[Any, Any, tuple], LeafStatistic]] = {
     Mean: _mean,
     EpistemicWeighting: lambda rule, stat, labels: _probability(2.0, stat["score"], labels),
     BetaAggregation: _beta,
-    Vote: lambda rule, stat, labels: LeafStatistic(stat["share"], np.zeros(len(labels)), "probability", labels),
+    Vote: _vote,
     Pooling: lambda rule, stat, labels: LeafStatistic(
-        np.stack(stat, axis=-1), np.zeros(len(labels)), "pooled counts", labels
+        np.stack(stat, axis=-1) if isinstance(stat, tuple) else np.asarray(stat),  # of many classes an array
+        np.zeros(len(labels)),
+        "pooled counts",
+        labels,
     ),
     # The numerators: a leaf's weight is the same for all classes, and its sum divides them for each instance.
     LearnedPool: lambda rule, stat, labels: LeafStatistic(

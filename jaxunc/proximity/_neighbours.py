@@ -190,6 +190,20 @@ class NeighbourIndex:
             means.append(sums / _number_of_trees(leaves)[:, None])
         return np.concatenate(means)
 
+    def _mean_and_spread(self, values: np.ndarray) -> np.ndarray:
+        """Return the weighted mean of ``values [rows]`` for each row, and the standard deviation; NaN without a tree.
+
+        The squares are those of differences from the mean, which keep their digits far from 0.
+        """
+        moments = []
+        for leaves in self._chunks(None):
+            total = _number_of_trees(leaves)
+            for queries, block in self._blocks(leaves, self._lengths(leaves).sum(axis=1)):
+                mean = block @ values / total[queries]
+                block.data *= (values[block.indices] - np.repeat(mean, np.diff(block.indptr))) ** 2
+                moments.append(np.stack([mean, np.sqrt(block.sum(axis=1) / total[queries])]))
+        return np.concatenate(moments, axis=1)
+
     def _leaves(self, encoded: Encoded) -> np.ndarray:
         """Return the leaf of each encoded row in each tree, int32 ``[rows trees]``, numbered over all trees' nodes."""
         first_node = np.arange(self._trees.n_trees, dtype=np.int32) * np.int32(self._trees.n_nodes)

@@ -10,8 +10,8 @@ from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_position
 from ._leaf_rows import contents_of, unwrap_model
 from ._neighbours import NeighbourIndex
 
-ROUNDING = 1e-14
-"""Relative size up to which a difference of sums is only rounding."""
+ROUNDING = 1e-12
+"""Size, relative to a mean, up to which differences from it are only rounding."""
 
 
 def target_doubt(
@@ -84,11 +84,9 @@ def target_doubt(
         agreement = index.means(np.eye(len(contents.class_labels))[position])[row, position]
         return np.maximum(1 - agreement, 0)  # rounding may leave a share above 1
     target = checked_target(y, index.n_rows)
-    offset = target - target.mean()  # otherwise squares lose the digits of the spread
-    mean, square = index.means(np.stack([offset, offset**2], axis=1)).T
-    residual, variance = np.abs(offset - mean), square - mean**2
+    offset = target - np.median(target)  # one large error moves the median little, and costs others no digits
+    mean, spread = index._mean_and_spread(offset)
     # Where all targets are alike, what is left is rounding.
-    spread = np.sqrt(np.where(variance <= ROUNDING * square, 0, variance))
-    residual = np.where(residual <= ROUNDING * np.abs(offset).max(), 0, residual)
+    residual, spread = (np.where(size <= ROUNDING * np.abs(mean), 0, size) for size in (np.abs(offset - mean), spread))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where((spread == 0) & (residual == 0), 0.0, residual / spread)

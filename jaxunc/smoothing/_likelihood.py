@@ -95,11 +95,15 @@ def mean_log_gap(leaves: Leaves, xp: ModuleType):
     """Return the mean of log p minus the logarithm of the mean of p, ``[... classes]``: never positive.
 
     p are the proportions of ``leaves``. Computed as the mean of log(1+x) - x with x = p/mean - 1 (x has mean 0), which
-    keeps its digits for nearly equal p.
+    keeps its digits for nearly equal p; below x = -1/2, where x may round to -1, log(1+x) is that of p/mean.
     """
     mean = leaves.mean[..., None, :]
-    deviation = (leaves.proportions - mean) / xp.where(mean > 0, mean, 1)
-    return _mean(leaves.weight, log1p_minus(xp.where((leaves.weight > 0)[..., None], deviation, 0), xp))
+    divisor = xp.where(mean > 0, mean, 1)
+    deviation = xp.where((leaves.weight > 0)[..., None], (leaves.proportions - mean) / divisor, 0)
+    is_low = deviation < -0.5
+    # Both forms are computed everywhere: each takes a harmless number where it is not used.
+    low = xp.log(xp.where(is_low, leaves.proportions / divisor, 1)) - deviation
+    return _mean(leaves.weight, xp.where(is_low, low, log1p_minus(xp.where(is_low, 0, deviation), xp)))
 
 
 def _mean(weight, values):

@@ -17,12 +17,12 @@ from scipy.special import betainc, gammainc, gammaln, logsumexp
 from jaxunc._checks import check_numbers, is_concrete
 from jaxunc.tables import NumbersLike
 
+from ._win_probability import NODES, race_nodes
+
 Criterion = Literal["bound", "exact", "certain", "optimal"]
 Population = Literal["infinite", "finite"]
 POPULATIONS: tuple[Population, ...] = get_args(Population)
 Votes = Int[np.ndarray, "n classes"]
-
-NODES = 128  # number of points at which an integrand is summed
 
 RACE_ENTRIES = 2**18  # number of votes times classes times nodes that are integrated at a time
 
@@ -98,22 +98,22 @@ def _exact(votes: Votes, alpha):
 
     a = votes + α is the leader's, a_j that of rival j; P is the regularised lower incomplete gamma function.
     """
-    block_size = max(1, RACE_ENTRIES // (NODES * votes.shape[1]))
+    block_size = max(1, RACE_ENTRIES // (len(NODES) * votes.shape[1]))
     blocks = [_race(votes[start : start + block_size], alpha) for start in range(0, len(votes), block_size)]
     return np.concatenate(blocks) if blocks else np.zeros(0)
 
 
 def _race(votes: Votes, alpha):
-    """Return the integral of `_exact` for a block of votes ``[n classes]``, by a sum over `NODES` values of log g."""
+    """Return the integral of `_exact` for a block of votes ``[n classes]``, by a sum over `race_nodes` of log g."""
     leader, gamma_shape = votes.argmax(axis=1)[:, None], votes + alpha
     leader_shape = np.take_along_axis(gamma_shape, leader, axis=1)
-    deviations = np.linspace(-12, 9, NODES)
-    # Nodes lie around the leader's mode, where the integrand is large; the standard deviation of log g is the unit.
-    log_g = np.log(leader_shape) + deviations / np.sqrt(leader_shape)
+    beyond, weight = race_nodes(leader_shape[:, 0], gamma_shape.sum(axis=1), np)
+    log_g = np.log1p(leader_shape) + beyond
     # The density of log g for the leader's gamma variable g, and below the probabilities that rivals' are smaller.
-    density = np.exp(leader_shape * log_g - np.exp(log_g) - gammaln(leader_shape))
-    density = density * (deviations[1] - deviations[0]) / np.sqrt(leader_shape)
-    rival_below = gammainc(gamma_shape[:, :, None], np.exp(log_g)[:, None, :])
+    density = weight * np.exp(leader_shape * log_g - np.exp(log_g) - gammaln(leader_shape))
+    a, x = gamma_shape[:, :, None], log_g[:, None, :]
+    # Where g is so small that it may be no float, P(a, g) is a power.
+    rival_below = np.where(x < -36, np.exp(a * np.minimum(x, 0) - gammaln(a + 1)), gammainc(a, np.exp(x)))
     np.put_along_axis(rival_below, leader[:, :, None], 1.0, axis=1)  # the leader is no rival of its own
     return (density * rival_below.prod(axis=1)).sum(axis=1)
 

@@ -5,6 +5,7 @@ incomplete beta function, and the probability that one gamma variable exceeds al
 class in the lead alone: `_leader_probability`.
 """
 
+from types import ModuleType
 from typing import Literal, get_args
 
 import jax
@@ -26,7 +27,9 @@ STEPS = 24  # number of steps of the continued fraction: enough for a + b up to 
 LARGE = {4: 256, 8: 20_000}
 """Size of a + b, by bytes of a float, beyond which the normal approximation at 1/2 is better than the fraction."""
 
-NODES = 128  # nodes of the trapezoidal rule over [-12, 9] standard deviations of log g: error 7e-12 in float64
+NODES = np.linspace(-12, 8, 128)  # of the trapezoidal rule, before `race_nodes` spreads them
+
+SPARE = 30.0  # the integrand is left out where it is exp(-SPARE) of its largest value
 
 SMALL_SHAPE = 12.0  # below this shape a the float32 incomplete gamma function is a series, else Temme's expansion
 
@@ -58,9 +61,9 @@ def win_probability(
     Returns
     -------
     Array
-        Probabilities ``[... classes]``, in float32 within 2e-6 for any votes up to 10⁶. Without votes, and with one
-        prior for all classes, 1/classes (the bound: 2 to the power 1 - classes). In the bound, a tied rival is a factor
-        of exactly 1/2.
+        Probabilities ``[... classes]``, in float32 within 2e-6 for votes up to 10⁶ and any prior. Without votes, and
+        with one prior for all classes, 1/classes (the bound: 2 to the power 1 - classes). In the bound, a tied rival is
+        a factor of exactly 1/2.
 
     Raises
     ------
@@ -214,12 +217,11 @@ def race_probability(shape: Float[Array, "... classes"]) -> Float[Array, "... cl
     log a_i, so that shapes of 10⁶ lose no digits. Absolute error 2e-6 in float32, 1e-11 in float64.
     """
     # With g = a exp(u) and Stirling's formula the density in u is √(a/2π) exp(-δ(a)) exp(-a (exp(u) - 1 - u)), where δ
-    # is `stirling_error`. Its standard deviation is about 1/√a.
-    spread = lax.rsqrt(shape)
-    deviations = np.linspace(-12, 9, NODES)
-    u = spread[..., None] * deviations.astype(shape.dtype)  # [... classes nodes]
-    weight = jnp.sqrt(shape / (2 * jnp.pi)) * jnp.exp(-stirling_error(shape)) * spread * (deviations[1] - deviations[0])
-    density = weight[..., None] * jnp.exp(-shape[..., None] * expm1_minus(u))
+    # is `stirling_error`.
+    beyond, weight = race_nodes(shape, jnp.sum(shape, axis=-1, keepdims=True), jnp)
+    u = jnp.log1p(1 / shape)[..., None] + beyond  # [... classes nodes]
+    height = jnp.sqrt(shape / (2 * jnp.pi)) * jnp.exp(-stirling_error(shape))
+    density = weight * height[..., None] * jnp.exp(-shape[..., None] * expm1_minus(u))
     n_classes = shape.shape[-1]
 
     def include_rival(rival, product):
@@ -230,6 +232,20 @@ def race_probability(shape: Float[Array, "... classes"]) -> Float[Array, "... cl
         return product * jnp.where((jnp.arange(n_classes) == rival)[:, None], 1.0, below)
 
     return jnp.sum(lax.fori_loop(0, n_classes, include_rival, density), axis=-1)
+
+
+def race_nodes(shape, total, xp: ModuleType):
+    """Return nodes of log g - log(a + 1), and their weights, for integrals over a gamma variable g of shape a > 0.
+
+    ``shape [...]`` is a, and both results are ``[... nodes]``. ``total`` is the sum of the shapes of all variables in
+    the integrand, which far below falls like exp(total · log g): slowly if all are small. So nodes are even in τ, with
+    log g - log(a + 1) = (τ + 1 - exp(-kτ))/√(a + 1). At the lowest τ the exponential reaches SPARE / total.
+    """
+    spread = 1 / xp.sqrt(shape + 1)  # about the standard deviation of log g, or the width of exp(-g) if that is less
+    rate = (xp.log1p(SPARE / (total * spread)) / -float(NODES[0]))[..., None]
+    tau = xp.asarray(NODES, shape.dtype)
+    nodes = spread[..., None] * (tau - xp.expm1(-rate * tau))
+    return nodes, spread[..., None] * (1 + rate * xp.exp(-rate * tau)) * float(NODES[1] - NODES[0])
 
 
 def _log_ratio(a, b):
@@ -250,13 +266,17 @@ def expm1_minus(u: Float[Array, "..."]) -> Float[Array, "..."]:
 
 def lower_gamma(a: Float[Array, "..."], v: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return P(a, g), the regularised lower incomplete gamma function, at g = a exp(v)."""
-    if a.dtype == jnp.float64:
-        return jax.scipy.special.gammainc(a, a * jnp.exp(v))
     half = expm1_minus(v)  # η²/2
-    eta = jnp.sign(v) * jnp.sqrt(2 * half)
     front = jnp.exp(-a * half) * lax.rsqrt(2 * jnp.pi * a)
-    small = a < SMALL_SHAPE
-    return jnp.clip(jnp.where(small, _by_series(a, v, front), _uniform(a, eta, front)), 0.0, 1.0)
+    if a.dtype == jnp.float64:
+        g = a * jnp.exp(v)
+        is_tiny = g < 1e-17  # the series is 1, and g itself may be too small for a float
+        direct = jax.scipy.special.gammainc(a, jnp.where(is_tiny, 1.0, g))
+        return jnp.where(is_tiny, jnp.exp(-stirling_error(a)) * front, direct)
+    is_far = (v > 0) & (a * half > 20)  # 1 - P(a, g) < exp(-a half) if v > 0; from a sum it would have more rounding
+    eta = jnp.sign(v) * jnp.sqrt(2 * half)
+    below = jnp.where(a < SMALL_SHAPE, _by_series(a, jnp.where(is_far, 0.0, v), front), _uniform(a, eta, front))
+    return jnp.where(is_far, 1.0, jnp.clip(below, 0.0, 1.0))
 
 
 def _uniform(a, eta, front):
@@ -275,19 +295,16 @@ def _uniform(a, eta, front):
 
 
 def _by_series(a, v, front):
-    """Return `lower_gamma` by its series, exp(-δ(a)) front Σ_k g^k / ((a+1) … (a+k)), g = a exp(v); 1 where g > 60.
+    """Return `lower_gamma` by its series, exp(-δ(a)) front Σ_k g^k / ((a+1) … (a+k)), g = a exp(v).
 
     δ is `stirling_error`; front is as for `_uniform`.
     """
-    g = a * jnp.exp(jnp.minimum(v, 10.0))  # finite, whatever v
-    is_far = g > 60
+    g = a * jnp.exp(v)
 
     def add(k, carry):
         total, term = carry
         term = term * g / (a + k)
         return total + term, term
 
-    start = (jnp.ones_like(a), jnp.ones_like(a))
-    g = jnp.where(is_far, 1.0, g)
-    total, _ = lax.fori_loop(1, SERIES_TERMS, add, start)
-    return jnp.where(is_far, 1.0, jnp.exp(-stirling_error(a)) * front * total)
+    total, _ = lax.fori_loop(1, SERIES_TERMS, add, (jnp.ones_like(a), jnp.ones_like(a)))
+    return jnp.exp(-stirling_error(a)) * front * total

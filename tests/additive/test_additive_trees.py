@@ -219,6 +219,7 @@ test_refusals = pytest.mark.once(
         ("base", lambda: dataclasses.replace(model(), base=jnp.array([0, jnp.nan, 0])), "not finite"),
         ("no stage", lambda: model().first_stages(0), "n_stages"),
         ("more stages", lambda: model().first_stages(5), "n_stages"),
+        ("a stage that is true", lambda: model().first_stages(True), "n_stages=True must be an integer", TypeError),
         ("columns", lambda: model().raw(X[:, :3]), "features"),
         ("streamed", lambda: list(ju.stream(number(), [X])), "regressor", TypeError),
         ("counted", lambda: uncounted_forest(number()), "regressor, which has no classes to count", TypeError),

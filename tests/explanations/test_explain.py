@@ -144,6 +144,7 @@ SUMS = {
     "entropy": (ju.UncertaintyDecomposition(), 3, "uncertainty"),
     "weighted": (ju.Weighted(ju.Mean(), [1.0, 0.0, 2.5]), 3, "probability"),
     "pooling": (ju.Pooling(), 3, "pooled counts"),
+    "pooling of many": (ju.Pooling(), 9, "pooled counts"),
     "learned pool": (ju.LearnedPool([0.2, 0.3, 0.5], size_power=0.6, strength=1.5), 3, "pooled shares"),
     "learned powers": (ju.LearnedPool([0.4, 0.6], size_power=-0.3, mean_power=0.5), 2, "pooled shares"),
     "weighted pool": (ju.Weighted(ju.LearnedPool([0.4, 0.6], size_power=1.0), [1.0, 0.0, 2.5]), 2, "pooled shares"),
@@ -270,9 +271,11 @@ def test_masked_trees():
         for own, x in zip(mask, X, strict=True)
     ]
     agree(found._replace(base=found.base - 1 / 3), expected)
-    alone = ju.explain(forest, ju.Mean(), X, tree_mask=np.zeros_like(mask))
-    assert not np.asarray(alone.values).any()
-    np.testing.assert_allclose(alone.base, 1 / 3, rtol=1e-6)
+    vote, bounds = ju.Weighted(ju.Vote(), [1.0, 0.0, 2.5]), ju.AveragedIntervals(1.0)
+    for rule, base in ((ju.Mean(), 1 / 3), (vote, 1 / 3), (bounds, [0, 0, 0, 1, 1, 1])):
+        alone = ju.explain(forest, rule, X, tree_mask=np.zeros_like(mask))
+        assert not np.asarray(alone.values).any()
+        np.testing.assert_allclose(alone.base, np.broadcast_to(base, alone.base.shape), rtol=1e-6)
 
 
 def test_rows_of_another_counting_make_the_cover():

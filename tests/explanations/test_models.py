@@ -74,6 +74,7 @@ def test_classes():
     shares = ju.explain(model, None, RAW)
     adds_up(shares, model.predict_proba(RAW), atol=1e-5)
     assert shares.features == tuple(RAW.columns)
+    assert ju.explain(model.estimator_, None, RAW[:0]).values.shape == (0, 4, 2)
     adds_up(ju.explain(model.estimator_, None, RAW), model.estimator_.predict_proba(RAW), atol=1e-5)
     votes = ju.explain(model, ju.Vote(), RAW[:3])
     assert votes.values.shape == (3, 4, 2)

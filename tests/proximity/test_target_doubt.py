@@ -27,13 +27,24 @@ def test_labels_are_doubted_by_their_out_of_bag_probability(weights):
     np.testing.assert_allclose(target_doubt(ours, WORDS, rows=ROWS), expected, rtol=0, atol=1e-12)
 
 
-def test_numbers_are_doubted_by_residual_over_spread():
-    """Far from 0, too, where squares have no digits left."""
-    forest = RandomForestRegressor(**FOREST, oob_score=True).fit(ROWS, TARGET)
+def test_a_share_that_is_rounded_above_1_leaves_no_doubt():
+    y = np.where(ROWS[:, 0] > 0, "high", "low")
+    forest = RandomForestClassifier(4, random_state=0).fit(ROWS[:, :1], y)
+    assert np.nanmin(target_doubt(forest, y, rows=ROWS[:, :1])) == 0
+
+
+@pytest.mark.parametrize(
+    "y",
+    [TARGET, np.where(np.arange(200) == 7, 1e9, TARGET - 1e6), np.where(ROWS[:, 1] > 0, 1e8, 0) + TARGET],
+    ids=["far from 0", "one mistyped", "two clusters"],
+)
+def test_numbers_are_doubted_by_residual_over_spread(y):
+    """Also where squares have no digits left of the spread."""
+    forest = RandomForestRegressor(**FOREST, oob_score=True).fit(ROWS, y)
     weights = ju.neighbour_weights(forest, rows=ROWS, kind="out_of_bag").toarray()
-    residual = TARGET - forest.oob_prediction_
-    spread = np.sqrt((weights * (TARGET - forest.oob_prediction_[:, None]) ** 2).sum(axis=1))
-    np.testing.assert_allclose(target_doubt(forest, TARGET, rows=ROWS), np.abs(residual) / spread, rtol=1e-6)
+    residual = y - forest.oob_prediction_
+    spread = np.sqrt((weights * (y - forest.oob_prediction_[:, None]) ** 2).sum(axis=1))
+    np.testing.assert_allclose(target_doubt(forest, y, rows=ROWS), np.abs(residual) / spread, 1e-6, 1e-6)
 
 
 def test_wrong_rows_come_first():

@@ -197,11 +197,14 @@ def test_large_weights_keep_their_digits_and_huge_counts(x64):
     assert 10_000 < float(prior.alpha + prior.beta) < 100_000
     np.testing.assert_allclose([prior.beta, prior.alpha], exact, rtol=1e-4)
     np.testing.assert_allclose(compiled.alpha, prior.alpha, rtol=1e-9 if x64 else 5e-5)
-    counts = np.array([[10**9, 3 * 10**8], [7 * 10**8, 10**9], [5, 2]])
+    trees = np.array([[[10**9, 3 * 10**8], [7 * 10**8, 10**9], [5, 2]], [[10**9, 1], [10**9, 10**9], [3, 9]]])
     for method in DIFFERENT:
-        prior, ((compiled,), _) = fit_beta_prior(counts, method), traced([counts], method)
-        assert int(prior.status) == PriorStatus.FITTED
-        np.testing.assert_allclose(compiled.alpha, prior.alpha, rtol=1e-4, err_msg=method)
+        compiled, slopes = traced(trees, method)
+        assert np.all(np.isfinite(slopes)), method
+        for counts, prior in zip(trees, compiled, strict=True):
+            expected = fit_beta_prior(counts, method)
+            assert int(prior.status) == int(expected.status) == PriorStatus.FITTED
+            np.testing.assert_allclose(prior[:2], expected[:2], rtol=1e-4, err_msg=method)
 
 
 SAME = ([[3, 1]], [[3, 1], [6, 2]], [[0, 5], [0, 2]])

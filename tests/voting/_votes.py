@@ -70,15 +70,6 @@ def naive(votes, n_classes: int, confidence: float, settled) -> StoppingResult:
     return StoppingResult(*(np.array(column) for column in zip(*found, strict=True)))
 
 
-def lower_bound(counts, alpha=1.0) -> float:
-    """Eq. 8 for the class in the lead."""
-    alpha = np.broadcast_to(alpha, len(counts))
-    leader = counts.argmax()
-    rivals = [j for j in range(len(counts)) if j != leader]
-    shape = counts + alpha
-    return float(np.prod([betainc(shape[j], shape[leader], 0.5) for j in rivals]))
-
-
 def finite_loss(counts, t: int, n_trees: int, alpha=1.0) -> float:
     """The sum over rivals of the probability of being ahead at the end, by all that the other trees may say."""
     alpha, rest, leader = np.broadcast_to(alpha, len(counts)), n_trees - t, counts.argmax()
@@ -107,6 +98,7 @@ def settled_by(n_trees: int, confidence: float, criterion="bound", population="i
         if criterion == "exact":
             leading, alpha = (counts[None], counts[None].sum(axis=1), 0), np.full(len(counts), prior)
             return top > last and leader_probability(*leading, "exact", "infinite", alpha)[0] > confidence
-        return lower_bound(counts, prior) > confidence
+        shape, leader = counts + np.broadcast_to(prior, len(counts)), counts.argmax()
+        return np.prod(betainc(np.delete(shape, leader), shape[leader], 0.5)) > confidence  # Eq. 8
 
     return settled

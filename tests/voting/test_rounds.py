@@ -25,22 +25,23 @@ SETTINGS = ({}, {"criterion": "certain"}, {"criterion": "exact"}, {"population":
 def voted(request):
     """A forest of more trees than are walked at once, whose votes are known."""
     n_classes, abstaining = request.param
-    votes = drawn_votes(np.random.default_rng(n_classes), 65, N_TREES, n_classes, abstaining)
+    votes = drawn_votes(np.random.default_rng(n_classes), 700, N_TREES, n_classes, abstaining)
     votes[:3] = votes[[-1, 20, 30]]
     votes[3] = np.arange(N_TREES) < 70  # two classes: settled for one, but for a tie nearly at the end
     return *forest_of_votes(votes, n_classes), votes, n_classes
 
 
+@pytest.mark.parametrize("walk", ["blocks", "levels"])
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.exhaustive(keep=3)
-def test_equal_to_the_sequential_rule(voted, settings):
+@pytest.mark.exhaustive(keep=4)
+def test_equal_to_the_sequential_rule(voted, settings, walk):
     forest, X, votes, n_classes = voted
-    if n_classes > 2 and settings.get("population") == "finite":
-        votes, X = votes[:9], X[:9]
-    bound = voting.bind_vote(forest, confidence=0.95, **settings)
+    if {"exact", "finite"} & {*settings.values()}:  # of which the host has much to compute
+        votes = votes[: 9 if n_classes > 2 and "population" in settings else 65]
+    bound = voting.bind_vote(forest, confidence=0.95, walk=walk, **settings)
     expected = voting.stop_after(votes, n_classes, confidence=0.95, **settings)
-    for n in (1, 3, 8, 9, 64, 65):
-        same(bound(X[:n]), rows_of(expected, slice(n)))
+    for rows in (*map(slice, (0, 1, 3, 8, 9, 64, 65)), slice(5, 300), slice(len(votes))):
+        same(bound(X[: len(votes)][rows]), rows_of(expected, rows))
     assert np.any(expected.n_trees_used < 5 * TOGETHER)
     assert np.any(expected.n_trees_used > TOGETHER)
 
@@ -55,14 +56,9 @@ def test_as_many_trees_as_are_asked_for(voted):
         same(voting.bind_vote(forest, confidence=0.99, max_trees=most)(X[:FEW]), expected)
 
 
-@pytest.fixture(scope="module")
-def grown():
-    return grown_forest()
-
-
 @pytest.mark.parametrize("settings", [{}, {"criterion": "exact"}], ids=str)
-def test_threads_copies_and_pickles(grown, settings):
-    forest, X = grown
+def test_threads_copies_and_pickles(settings):
+    forest, X = grown_forest()
     bound = voting.bind_vote(forest, **settings)
     parts = [X[start : start + 5] for start in range(0, 80, 5)]
     with ThreadPoolExecutor(8) as pool:
@@ -77,10 +73,8 @@ def test_threads_copies_and_pickles(grown, settings):
 @pytest.mark.once
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("limits", [(256, 256, 8, 128, 1), (1024, 128, 1, 3, 7), (512, 64, 50, 60, 1000)])
-@pytest.mark.parametrize(("n_classes", "abstaining"), [(2, 0.0), (2, 0.2), (5, 0.2)])
-def test_whatever_blocks_rounds_threads_and_trees_at_once_are(n_classes, abstaining, limits, monkeypatch):
-    votes = drawn_votes(np.random.default_rng(n_classes), 700, 60, n_classes, abstaining)
-    forest, X = forest_of_votes(votes, n_classes)
+def test_whatever_blocks_rounds_threads_and_trees_at_once_are(voted, limits, monkeypatch):
+    forest, X, votes, n_classes = voted
     expected = voting.stop_after(votes, n_classes, confidence=0.99)
     of_rounds = {"SHORTEST": limits[2], "LONGEST": limits[3], "LENGTHS": limits[2:4], "TOGETHER": limits[4]}
     monkeypatch.setattr(_walk, "BLOCKS", limits[:1])
@@ -95,9 +89,9 @@ def test_whatever_blocks_rounds_threads_and_trees_at_once_are(n_classes, abstain
 
 
 @pytest.mark.parametrize(("rows", "n_features", "missing"), [(1, 5, False), (FEW, 5, True), (FEW, 300, True)])
-def test_few_instances_stay_in_the_thread_that_calls(grown, rows, n_features, missing):
+def test_few_instances_stay_in_the_thread_that_calls(rows, n_features, missing):
     """XLA on CPU hands a program of 1000 operations to another thread, and splits what touches half a MiB."""
-    bound, x = voting.bind_vote(grown[0]), np.zeros((rows, n_features), np.float32)
+    bound, x = voting.bind_vote(grown_forest()[0]), np.zeros((rows, n_features), np.float32)
     plan, classes = bound._plan(bound.forest.trees, missing)
     more = lambda array: jnp.concatenate([array] * 80)
     with jax.enable_x64(True):
@@ -112,9 +106,9 @@ def test_few_instances_stay_in_the_thread_that_calls(grown, rows, n_features, mi
 @pytest.mark.once
 @pytest.mark.parametrize("n_features", [5, 60, 200])
 @pytest.mark.exhaustive
-def test_no_level_is_split_over_threads(grown, n_features):
+def test_no_level_is_split_over_threads(n_features):
     """XLA on CPU splits what touches half a MiB over its threads, at a loss; only a block's keys may be so large."""
-    bound, x = voting.bind_vote(grown[0]), np.zeros((4096, n_features), np.float32)
+    bound, x = voting.bind_vote(grown_forest()[0]), np.zeros((4096, n_features), np.float32)
     blocks = (_walk.block_size("blocks", 80, n_features), *_until_settled.SMALL_BLOCKS)
     numbers = np.int32(9), np.int32(80)
     arrays = *bound._plan(bound.forest.trees, False), bound.rule, x

@@ -33,19 +33,6 @@ def voted(request):
     return forest, X, votes, n_classes
 
 
-@pytest.mark.room
-@pytest.mark.parametrize("walk", ["blocks", "levels"])
-@pytest.mark.parametrize("criterion", ["bound", "certain"])
-@pytest.mark.exhaustive(keep=2)
-def test_equal_to_the_sequential_rule(voted, walk, criterion):
-    forest, X, votes, n_classes = voted
-    bound = voting.bind_vote(forest, confidence=0.95, criterion=criterion, walk=walk)
-    expected = voting.stop_after(votes, n_classes, confidence=0.95, criterion=criterion)
-    for rows in (slice(None), slice(0, 1), slice(5, 300), slice(0, 0)):
-        same(bound(X[rows]), rows_of(expected, rows))
-    assert 0 < np.mean(expected.settled) <= 1
-
-
 @pytest.mark.exhaustive
 def test_fewer_trees_than_the_forest_has(voted):
     forest, X, votes, n_classes = voted
@@ -232,12 +219,10 @@ def test_what_is_packed_once(fitted, monkeypatch):
 def test_sparse_instances(walk, how, monkeypatch):
     bound, X = voting.bind_vote(sparse_forest(3), walk=walk, **how), sparse_data(missing=True)
     expected = bound(X.toarray())
-    for found in (bound(X), ju.predict_until_settled(sparse_forest(3), X.tocsc(), **how)):
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(one, other)
+    same(bound(X), expected, *expected._fields)
+    same(ju.predict_until_settled(sparse_forest(3), X.tocsc(), **how), expected, *expected._fields)
     monkeypatch.setattr(_until_settled, "SIZES", (64, 128))
-    for one, other in zip(bound(X), expected, strict=True):
-        np.testing.assert_array_equal(one, other)
+    same(bound(X), expected, *expected._fields)
     for n in (0, 1, 5):
         np.testing.assert_array_equal(bound(X[:n]).votes, expected.votes[:n])
 

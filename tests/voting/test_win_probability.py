@@ -68,6 +68,26 @@ def test_the_exact_probability_is_the_integral():
         np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
+@pytest.mark.parametrize(
+    ("votes", "prior", "expected"),
+    [
+        ([60, 5, 0], [0.5, 0.47, 0.001], betainc(5.47, 60.5, 0.5)),
+        ([60, 0, 0], 1e-6, 1.0),
+        ([0, 0, 0], 0.01, 1 / 3),
+        ([0, 0, 0], 1e-9, 1 / 3),
+        ([0, 0, 0], [0.2, 0.1, 1e-12], betainc(0.1, 0.2, 0.5)),
+    ],
+)
+def test_priors_near_zero(votes, prior, expected, close):
+    """The integrand then is far from 0 down to exp(-1 / prior)."""
+    votes = np.array([votes])
+    found = win_probability(votes, method="exact", prior=prior)
+    np.testing.assert_allclose(found[0, 0], expected, atol=close)
+    np.testing.assert_allclose(np.sum(found), 1, atol=3 * close)
+    on_host = leader_probability(votes, votes.sum(axis=1), 0, "exact", "infinite", np.broadcast_to(prior, 3))
+    np.testing.assert_allclose(on_host, expected, rtol=0, atol=1e-10)
+
+
 @pytest.mark.exhaustive
 def test_the_bound_is_below_and_ties_are_even(rng):
     votes = rng.integers(0, 30, size=(200, 5))
