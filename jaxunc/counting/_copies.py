@@ -57,13 +57,18 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weig
     """
     if groups is not None and (groups := as_groups(groups, len(position))) is None:
         return None
-    values = values if isinstance(values, SparseRows) else np.asarray(values)
-    if weight is not None and len(rows := np.flatnonzero(np.asarray(weight) > 0)) < len(position):
-        seen_groups = rows_together(values[rows], position[rows], None if groups is None else groups[rows])
+    if groups is None and not isinstance(values, SparseRows):
+        values = np.asarray(values)
+    if weight is not None and not (has_weight := np.asarray(weight) > 0).all():
+        if groups is None:
+            seen_groups = rows_together(values[has_weight], position[has_weight])
+        else:
+            seen_groups = as_groups(groups[has_weight], np.count_nonzero(has_weight))
         if seen_groups is None:
             return None
-        group = int(seen_groups.max(initial=-1)) + 1 + np.arange(len(position))
-        group[rows] = seen_groups  # other rows keep numbers beyond those of all groups
+        group, n_groups = np.empty(len(position), np.int64), int(seen_groups.max(initial=-1)) + 1
+        group[has_weight] = seen_groups
+        group[~has_weight] = n_groups + np.arange(np.count_nonzero(~has_weight))
         return group
     if groups is not None:
         return groups

@@ -30,7 +30,7 @@ from jaxunc.interop import class_weight_of, known_to_sklearn, n_rows, opened, st
 from jaxunc.learning import check_held_out
 from jaxunc.tables import Columns, as_labels, class_positions, encode_rows
 
-from ._checked_data import drop_weightless_rows
+from ._checked_data import check_weights, drop_weightless_rows
 from ._classifier import ProbabilityClassifier
 from ._deciding import KEEPS_SOME
 from ._models import check_model_counts, classes_of, forest_of, holds_counts, is_foreign, is_supported, n_trees_of
@@ -70,7 +70,14 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         ``n_samples`` and ``n_trees``, and returns a combiner; it is called before trees are grown, so that a wrong
         combiner is refused early. ``learns`` is True if the combiner is learned: copies of rows are then looked for.
         """
-        for name in ("oob_decision_function_", "oob_score_", "oob_set_", "calibration_", "_fitted_rows"):
+        for name in (
+            "oob_decision_function_",
+            "oob_score_",
+            "oob_set_",
+            "calibration_",
+            "_fitted_rows",
+            "_weight_of_fit",
+        ):
             vars(self).pop(name, None)
         self._groups_of_fit = groups
         _, model, is_fitted = self._open()
@@ -82,12 +89,18 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         model = self._forest_model
         self._chosen, self._counted = self._choices(), self.counts
         self.classes_ = classes_of(model, forest)
+        if X is not None:
+            labels_of_fit = np.ravel(as_labels(y))
+            self._weight_of_fit = check_weights(sample_weight, labels_of_fit)
         rows, labels, sample_weight, group_numbers = data
         labelled, class_weight = LabelledRows(*data), class_weight_of(model) if forest.n_classes == 2 else None
         self.forest_, mask, weights = counted_forest(forest, model, self.counts, labelled, class_weight=class_weight)
         self._check_prior()
-        if X is not None:
-            self._fitted_rows = self._hash_rows(X, np.ravel(as_labels(y)))
+        if X is not None:  # rows of weight 0 are as new
+            seen_rows, seen_labels, _, _ = drop_weightless_rows(
+                known_to_sklearn(X), labels_of_fit, self._weight_of_fit, None
+            )
+            self._fitted_rows = self._hash_rows(seen_rows, seen_labels)
         return CountedSample(forest, rows, labels, sample_weight, weights, mask, group_numbers)
 
     def _take_forest(self, X, y, sample_weight, groups, learns: bool) -> tuple[Forest, tuple]:
@@ -102,7 +115,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         forest = forest_of(model)
         X, y, sample_weight = self._take_data(model, forest, X, y, sample_weight)
         self.estimator_ = model_or_pipeline
-        looks_for_copies, columns = learns or self.counts == "oob", forest.trees.columns
+        looks_for_copies, columns = learns or self.counts in ("oob", "held_out"), forest.trees.columns
         group_numbers = self._number_groups(X, y, sample_weight, groups, looks_for_copies, columns)
         return forest, (X, y, sample_weight, group_numbers)
 
@@ -263,12 +276,12 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         self.oob_score_ = float(np.average(is_right, weights=weights)) if weights.any() else float("nan")
         return answer
 
-    def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
+    def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any, np.ndarray | None]:
         """Return the rows' probabilities ``[rows classes]`` by trees that have not seen them, and which rows have any.
 
-        Rows of the fit are answered by their out-of-bag trees, and a mask ``[rows]`` says which have any. Other rows
-        are answered by all trees, and a slice selects them all. Raises a ValueError for rows whose labels ``y`` the
-        leaves count.
+        Rows of the fit are answered by their out-of-bag trees, a mask ``[rows]`` says which have any, and their weights
+        in the fit come third. Other rows are answered by all trees, and a slice selects them all. Raises a ValueError
+        for rows whose labels ``y`` the leaves count.
         """
         rows, model = self._instances(X), self._forest_model if hasattr(self, "estimator_") else None  # files keep none
         groups, has_calibration = vars(self).get("_groups_of_fit"), hasattr(self, "calibration_")
@@ -279,14 +292,15 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             mask = None
         if mask is None:
             self._refuse_leaks(model, X, rows, y)
-            return self._probability_and_class(X)[0], slice(None)
+            return self._probability_and_class(X)[0], slice(None), None
         if self._counted != "inbag" or has_calibration:
             kept = "leave it out: the model has kept what they say."
             raise ValueError(
                 "calibration holds the rows that the forest was grown on, and their labels are counted in leaves; "
                 f"{kept if has_calibration else 'pass rows that were held out.'}"
             )
-        return np.asarray(self.bound_.answer(rows, tree_mask=mask).probability), mask.any(axis=1)
+        probability = np.asarray(self.bound_.answer(rows, tree_mask=mask).probability)
+        return probability, mask.any(axis=1), vars(self).get("_weight_of_fit")
 
     def _refuse_leaks(self, model: Any, X: Any, rows: Any, y: Any) -> None:
         """Raise a ValueError if calibration rows are rows of this fit, or rows that a fitted forest was grown on.

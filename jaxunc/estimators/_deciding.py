@@ -207,17 +207,18 @@ class Deciding:
         X, position = rows[0], class_positions(tuple(self.classes_.tolist()), rows[1])
         if n_rows(X) != len(position):
             raise ValueError(f"calibration has {n_rows(X)} rows and {len(position)} labels; pass a label for each.")
-        shares, unseen = self._answer_unseen(X, rows[1])
-        return Calibration(Calibration.kept(shares, position, unseen))
+        shares, unseen, weight = self._answer_unseen(X, rows[1])
+        return Calibration(Calibration.kept(shares, position, unseen, weight))
 
-    def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
-        """Return (probabilities of calibration rows by trees that have not seen them, the rows with such trees).
+    def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any, np.ndarray | None]:
+        """Return probabilities of calibration rows by trees that have not seen them, the rows with such trees, weights.
 
-        The probabilities are ``[rows classes]``, and the second item is a mask or slice. Raises a ValueError for rows
-        of the fit, with their labels ``y``, unless these are answered out of bag.
+        The probabilities are ``[rows classes]``, the second item is a mask or slice, and the weights are None if all
+        rows weigh alike. Raises a ValueError for rows of the fit, with their labels ``y``, unless these are answered
+        out of bag.
         """
         self._refuse_rows_of_fit(X, y)
-        return self._probability_and_class(X)[0], slice(None)
+        return self._probability_and_class(X)[0], slice(None), None
 
     def _refuse_rows_of_fit(self, X: Any, y: Any, advice: str = "") -> None:
         """Raise a ValueError, ending in ``advice``, if calibration rows hold rows of the fit, in any order."""

@@ -12,7 +12,16 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 
 import jaxunc as ju
-from jaxunc.counting import as_groups, check_unseen, copies_of, held_out_split, leave_one_out, mask_by_group, oob_mask
+from jaxunc.counting import (
+    as_groups,
+    check_unseen,
+    copies_of,
+    held_out_split,
+    leave_one_out,
+    mask_by_group,
+    oob_mask,
+    rows_together,
+)
 from jaxunc.counting._counts_modes import even_out_trees
 from jaxunc.estimators import CombinedForestClassifier
 from jaxunc.learning import oob_dataset
@@ -131,6 +140,32 @@ def test_groups_of_any_kind_are_the_same_and_are_counted():
     with refuses(ValueError, "30 rows in 3 groups do not make 5 folds"):
         oob_dataset(model, X, y, source="cross_fit", groups=np.arange(30) // 10)
     refuses(ValueError, "puts all of 1 groups", held_out_split, y, 0.2, 0, np.zeros(30, int))
+
+
+@pytest.mark.parametrize("weightless", [[0, 1], [4, 8], [2, 10]])
+def test_rows_of_weight_0_are_groups_by_themselves(weightless):
+    """Wherever they stand; by labels of groups, whatever the rows are, and by copies."""
+    X, y = np.repeat(np.arange(4.0)[:, None], 3, axis=0), np.repeat([0, 1], 6)
+    weight, expected = np.ones(12), np.repeat(np.arange(4), 3)
+    weight[weightless], expected[weightless] = 0, (4, 5)
+    labelled = rows_together(scipy.sparse.csr_matrix(X), y, X[:, 0], weight=weight)
+    with pytest.warns(UserWarning, match="of 10 rows repeat others"):
+        by_copies = rows_together(np.c_[X, X], y, weight=weight)
+    for groups in (labelled, by_copies):
+        assert groups is not None
+        np.testing.assert_array_equal(groups[:, None] == groups, expected[:, None] == expected)
+        mask = mask_by_group(np.arange(12)[:, None] % 5 > 0, groups)
+        np.testing.assert_array_equal(mask[weight == 0, 0], np.array(weightless) % 5 > 0)
+
+
+def test_frozen_forests_hold_copies_out_together():
+    X, y = numbers(160)
+    frozen = FrozenEstimator(RandomForestClassifier(5, min_samples_leaf=5, random_state=0).fit(X[:80], y[:80]))
+    rows = np.repeat(np.arange(80, 160), 3)
+    model = CombinedForestClassifier(frozen, combiner="mean", counts="held_out")
+    with pytest.warns(UserWarning, match="160 of 240 rows repeat others"):
+        kept = model.fit(X[rows], y[rows]).calibration_
+    np.testing.assert_array_equal(kept, model.fit(X[rows], y[rows], groups=rows).calibration_)
 
 
 def test_few_trees_without_a_row_have_their_cause_named():

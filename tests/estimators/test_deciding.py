@@ -10,6 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import GaussianNB
 
 import jaxunc as ju
+from jaxunc.decisions import Calibration, promised_sets
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, TransductiveClassifier
 from tests._exhaustive import a_few_of
 from tests._refusal import refusals, refuses
@@ -161,6 +162,26 @@ def test_rows_of_the_fit_are_answered_by_the_trees_that_have_not_seen_them(plain
     frozen = CombinedForestClassifier(FrozenEstimator(plain.estimator_), "mean").fit()
     for model, rows in product((plain, frozen), (slice(None, None, -1), slice(0, 100))):
         refuses(ValueError, "held out", model.predict_set, NEW, coverage=0.9, calibration=(X[rows], Y[rows]))
+
+
+def test_rows_of_weight_0_are_new_to_the_model(plain):
+    """They may calibrate it, and do not count among the rows of its fit; a class of them alone is none."""
+    weight = np.repeat([0.0, 1.0, 2.0], 40)[np.random.default_rng(0).permutation(len(X))]
+    new, y = weight == 0, np.where(weight == 0, np.where(Y == "yes", "no", "yes"), Y)
+    model = CombinedForestClassifier(FOREST, "mean").fit(X, y, sample_weight=weight)
+    assert model.predict_set(NEW, coverage=0.8, calibration=(X[new], y[new])).any()
+    mask = ju.counting.oob_mask(model.estimator_, len(X), X=X, y=y)
+    position = (y == "yes").astype(int)
+    own = np.asarray(model.bound_.probability(X.astype(np.float32), tree_mask=mask))
+    ranked = Calibration(Calibration.kept(own, position, mask.any(axis=1), weight))
+    np.testing.assert_array_equal(
+        model.predict_set(NEW, coverage=0.8, calibration=(X, y)),
+        promised_sets(
+            model.predict_proba(NEW), model.predict_proba(NEW).argmax(1), ranked.least(0.8, False, ["no"] * 2)
+        ),
+    )
+    held_out = CombinedForestClassifier(forest(), "mean", None, "held_out", random_state=0)
+    assert held_out.fit(X, np.where(new, "maybe", Y), sample_weight=weight).classes_.tolist() == ["no", "yes"]
 
 
 @pytest.mark.exhaustive
