@@ -45,7 +45,7 @@ from ._checked_data import WORDS, check_labels, validate_mixed, validate_numbers
 from ._coverage_by_value import COVERAGE, HeldShare, check_coverage_by, held_residuals, held_shares
 from ._forest_numbers import ForestNumbers
 from ._forest_rows import Grown, Sample
-from ._pipelines import check_steps, copy_steps, map_of, reads_categories, without_transform
+from ._pipelines import check_steps, column_types, copy_steps, map_of, reads_categories, without_transform
 from ._raw_rows import ReadsRows
 from ._transaction import as_transaction
 
@@ -105,7 +105,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         A column of X, by its name or position, whose values divide the rows into strata, such as sites. With
         ``law="conformal"`` each stratum has ranks of its own, so that the promise holds within each; with other laws
         ``coverage_by_value_`` reports the coverage of each. Of a pipeline it is a raw column, even one that the steps
-        drop. A missing value is a value.
+        drop, or that a frozen pipeline was fitted without. A missing value is a value.
 
     Attributes
     ----------
@@ -127,7 +127,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     law_
         The law: its ``weight`` w, what is ``added`` to the variance, the sorted ``residuals`` z, and their ``weights``.
     n_features_in_, feature_names_in_
-        The number of columns of X in ``fit``; and their names, if X had text names.
+        The number of columns of X in ``fit``; and their names, if X had text names. Of a frozen pipeline they are those
+        of its own fit, and with ``law="conformal"`` the column ``coverage_by``.
 
     Raises
     ------
@@ -138,8 +139,9 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         ``counts="oob"``, and the laws ``"bins"`` and ``"neighbours"``, which their leaves cannot answer; weights that
         are negative, not finite or 0 throughout, and fewer than two rows of positive weight; out of bag, rows that a
         frozen forest was not grown on, or no row that some tree has not seen; a column ``coverage_by`` that is not
-        there, or, with ``law="conformal"``, a value of it that fewer than 19 ranked rows have. On quantiles and all
-        that follows from them: rows with a value in that column that no row of the fit had.
+        there, or, with ``law="conformal"``, a value of it that fewer than 19 ranked rows have, or rows that weigh less
+        than 19. On quantiles and all that follows from them: rows with a value in that column that no row of the fit
+        had.
 
     Notes
     -----
@@ -309,8 +311,9 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         target_map = vars(self).pop("_target_map")
         law = self.law_._replace(**support, target_map=None if target_map is None else target_map.named)
         if strata is not None and law.is_by_rank:
-            strata.check_enough(residual_stratum, "rows that are ranked")
-            law = law._replace(strata=strata._replace(number=residual_stratum))
+            strata.check_enough(residual_stratum, "rows that are ranked", law.repeats)
+            position = self._position_among_raw(strata, X)
+            law = law._replace(strata=strata._replace(number=residual_stratum, position=position))
         self.bound_.law = self.law_ = law
         self.oob_distribution_ = None
         if counts == "oob":
@@ -328,8 +331,23 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         strata = strata_of(X, self.coverage_by, is_raw=bool(self._steps))
         stratum = strata.numbers(X)
         if self.law == "conformal":  # before hours are spent
-            strata.check_enough(stratum[has_weight], "rows")
+            ranked = stratum[has_weight]
+            strata.check_enough(ranked, "rows", np.ones(len(ranked)))  # those that are ranked may have equal weights
         return strata, stratum
+
+    def _position_among_raw(self, strata: Strata, X: Any) -> int:
+        """Return the position of the strata's column among the raw columns, whose order the rows X need not have.
+
+        If a frozen pipeline was fitted without the column, it becomes the last raw column.
+        """
+        names, name = getattr(self, "feature_names_in_", np.zeros(0)).tolist(), strata.column.names
+        if not strata.is_raw or not names or name is None:
+            return strata.position
+        if name[0] not in names:
+            self.feature_names_in_, self.n_features_in_ = np.array([*names, *name], object), len(names) + 1
+            if self._raw_types is not None:
+                self._raw_types = (*self._raw_types, cast(Any, column_types(X))[strata.position])
+        return self.feature_names_in_.tolist().index(name[0])
 
     def _coverage_by_value(self, strata: Strata, number: np.ndarray, answers: Any) -> dict[Any, HeldShare] | None:
         """Return ``coverage_by_value_`` for the values of the strata's column.

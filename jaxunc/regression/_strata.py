@@ -4,6 +4,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from jaxunc._numerics import unit_weight
 from jaxunc.tables import (
     Columns,
     Levels,
@@ -88,18 +89,22 @@ class Strata(NamedTuple):
             )
         return numbers
 
-    def check_enough(self, numbers: np.ndarray, what: str) -> None:
-        """Raise a ValueError for a stratum with fewer rows than 90 % intervals by ranks need.
+    def check_enough(self, numbers: np.ndarray, what: str, weight: np.ndarray) -> None:
+        """Raise a ValueError for a stratum with fewer rows, or less weight, than 90 % intervals by ranks need.
 
-        ``numbers [rows]`` are the rows' strata; the message calls the rows ``what``.
+        ``numbers [rows]`` are the rows' strata, and ``weight [rows]`` says how often each counts, in the unit
+        `unit_weight` of its stratum; the message calls the rows ``what``.
         """
-        sizes = np.bincount(numbers, minlength=len(self.values))
-        if (sizes < LEAST_ROWS).any():
+        n = len(self.values)
+        rows, units = np.bincount(numbers, minlength=n), [unit_weight(weight[numbers == k]) for k in range(n)]
+        sizes = np.minimum(rows, np.bincount(numbers, weight, minlength=n) / units)
+        if (sizes * (1 + 1e-12) < LEAST_ROWS).any():  # sums of weights are rounded
             rarest = int(np.argmin(sizes))
+            weight_text = f", which weigh {sizes[rarest]:.4g}" if sizes[rarest] < rows[rarest] else ""
             raise ValueError(
-                f"coverage_by={self.label}: {sizes[rarest]} {what} have {self.values[rarest]}, and ranks of their own "
-                f"need {LEAST_ROWS} for 90 % intervals, 1 / tail - 1. Pass more such rows, or join values in a column "
-                "that is made for it."
+                f"coverage_by={self.label}: {rows[rarest]} {what} have {self.values[rarest]}{weight_text}, and ranks "
+                f"of their own need {LEAST_ROWS} for 90 % intervals, 1 / tail - 1. Pass more such rows, or join values "
+                "in a column that is made for it."
             )
 
     def rename_levels(self, levels: Levels) -> "Strata":

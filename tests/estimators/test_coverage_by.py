@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
 import jaxunc as ju
@@ -31,13 +32,20 @@ DROPPED = make_pipeline(make_column_transformer(("passthrough", ["a", "b"])), FO
 TRAIN, NEW = slice(0, 180), slice(180, N)
 
 
-def fit(model=FOREST, rows=CODED, y=Y, **settings):
+def fit(model=FOREST, rows=CODED, y=Y, weight=None, **settings):
     settings = {"law": "conformal", "coverage_by": "site", "random_state": 0, **settings}
-    return UncertainForestRegressor(model, **settings).fit(rows[TRAIN], y[TRAIN])
+    return UncertainForestRegressor(model, **settings).fit(rows[TRAIN], y[TRAIN], weight)
+
+
+def fit_frozen(rows):
+    """Fit to columns in another order than those of ``rows``, to which the pipeline was fitted."""
+    return fit(FrozenEstimator(clone(DROPPED).fit(rows[TRAIN], Y[TRAIN])), RAW[["site", "b", "a"]])
 
 
 coded = pytest.fixture(scope="module")(lambda: fit())
 raw = pytest.fixture(scope="module")(lambda: fit(DROPPED, RAW))
+reordered = pytest.fixture(scope="module")(lambda: fit_frozen(RAW))
+without_site = pytest.fixture(scope="module")(lambda: fit_frozen(ROWS))
 
 
 def test_ranks_are_those_of_each_value_alone(coded):
@@ -96,10 +104,11 @@ def test_other_laws_report(law):
     assert (held_out.coverage_by_value_ is None) == (law == "neighbours")
 
 
-@pytest.mark.parametrize("name", ["coded", "raw"])
+@pytest.mark.parametrize("name", ["coded", "raw", "reordered", "without_site"])
 def test_files_and_streams(name, request, tmp_path):
-    """A pipeline's column may be one that its steps drop."""
-    model, data = request.getfixturevalue(name), RAW if name == "raw" else CODED
+    """A pipeline's column may be one that its steps drop, or that it was fitted without."""
+    model, data = request.getfixturevalue(name), CODED if name == "coded" else RAW
+    assert model.feature_names_in_.tolist() == ["a", "b", "site"]
     expected = model.predict_interval(data[NEW])
     ju.save(tmp_path / "model", model)
     loaded = ju.load(tmp_path / "model")
@@ -110,7 +119,7 @@ def test_files_and_streams(name, request, tmp_path):
     data[NEW].to_csv(tmp_path / "new.csv", index=False)
     predict_files(tmp_path / "model", tmp_path / "new.csv", tmp_path / "out", outputs=["interval"])
     np.testing.assert_allclose(pd.read_parquet(tmp_path / "out").to_numpy(), expected, rtol=1e-5)
-    unknown = data[NEW].assign(site="west" if name == "raw" else 7.0)
+    unknown = data[NEW].assign(site=7.0 if name == "coded" else "west")
     refuses(ValueError, r"row 0 of .* has (west|7\.0) in column 'site'", lambda: list(ju.stream(model, unknown)))
 
 
@@ -136,6 +145,7 @@ def damaged(change):
 
 without_levels = lambda strata: {"column": dataclasses.replace(strata.column, levels=None)}
 MORE = r"of the rows with 0\.0 in column 'site': a conformal quantile .* needs 1999 calibration rows"
+HEAVY, HALF = np.where(np.arange(180) % 20, 0.1, 1), {"counts": "held_out", "held_out_size": 0.5}
 few = CODED.assign(site=np.r_[np.full(5, 9.0), CODED.site[5:]])
 test_refusals = refusals(
     ("no name", lambda: fit(coverage_by="place"), "coverage_by='place' is no column of X, which has a, b, site"),
@@ -145,6 +155,7 @@ test_refusals = refusals(
     ("a name of an array", lambda: fit(rows=CODED.to_numpy()), "has no names: pass a position"),
     ("few rows", lambda: fit(rows=few), r"coverage_by='site': 5 rows have 9\.0, and ranks of their own need 19"),
     ("few that are ranked", lambda: fit(counts="held_out", held_out_size=0.2), r"site': \d+ rows that are ranked have"),
+    ("little weight", lambda: fit(weight=HEAVY, **HALF), r"\d\d rows that are ranked have .*, which weigh \d\."),
     ("more coverage", lambda coded: coded.predict_interval(CODED[NEW], 0.999), MORE),
     ("another value", lambda coded: coded.predict_interval(CODED.assign(site=7)), r"row 0 of X has 7.* knows 0\.0"),
     ("no column", lambda raw: raw.predict_interval(ROWS[NEW]), "site"),
