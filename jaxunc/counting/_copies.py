@@ -63,7 +63,7 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weig
         if groups is None:
             seen_groups = rows_together(values[has_weight], position[has_weight])
         else:
-            seen_groups = as_groups(groups[has_weight], np.count_nonzero(has_weight))
+            seen_groups = as_groups(groups[has_weight], int(has_weight.sum()))
         if seen_groups is None:
             return None
         group, n_groups = np.empty(len(position), np.int64), int(seen_groups.max(initial=-1)) + 1
