@@ -32,7 +32,8 @@ class OneVsRest(Combiner[Answer]):
         If ``rule`` is neither a `Combiner` nor a list of them. When called, if it does not answer with an `Answer`
         (with `Together`, put OneVsRest inside).
     ValueError
-        If the combiners of a list differ in more than numbers. When called, if there is not one for each class.
+        If the combiners of a list differ in more than numbers. When called, if there is not one for each class, or the
+        count sets do not have as many columns each.
 
     Notes
     -----

@@ -88,8 +88,9 @@ def training_data(
     """Return the rows of a file that have a target; raise a ValueError if its data cannot be fitted.
 
     Targets are numbers if ``numbers`` is True, and labels if it is False; None decides by the column. The columns
-    ``drop`` are left out, and the text columns ``words`` may have more than `MOST_LEVELS` values. ``with_booleans``,
-    for scikit-learn, makes columns of bools with missing values floats. ``wish`` is the notation by the options.
+    ``drop`` are left out, and the text columns ``words`` may have more than `MOST_LEVELS` values. With
+    ``with_booleans``, for scikit-learn, columns of bools with missing values become nullable bools. ``wish`` is the
+    notation by the options.
     """
     table, missing_note = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     _check_types(table.schema, path, target)

@@ -89,18 +89,20 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         model = self._forest_model
         self._chosen, self._counted = self._choices(), self.counts
         self.classes_ = classes_of(model, forest)
-        if X is not None:
-            labels_of_fit = np.ravel(as_labels(y))
-            self._weight_of_fit = check_weights(sample_weight, labels_of_fit)
+        weight_of_fit = None if X is None else check_weights(sample_weight, np.ravel(as_labels(y)))
+        if not (is_fitted and self.counts == "inbag"):  # else the rows are not read, and may be others than the bags'
+            self._weight_of_fit = weight_of_fit
         rows, labels, sample_weight, group_numbers = data
         labelled, class_weight = LabelledRows(*data), class_weight_of(model) if forest.n_classes == 2 else None
         self.forest_, mask, weights = counted_forest(forest, model, self.counts, labelled, class_weight=class_weight)
         self._check_prior()
-        if X is not None:  # rows of weight 0 are as new
-            seen_rows, seen_labels, _, _ = drop_weightless_rows(
-                known_to_sklearn(X), labels_of_fit, self._weight_of_fit, None
-            )
-            self._fitted_rows = self._hash_rows(seen_rows, seen_labels)
+        if X is not None:
+            is_seen = slice(None) if weight_of_fit is None else weight_of_fit > 0  # other rows are as new
+            labels_of_fit = np.ravel(as_labels(y))
+            # A class without weight is none of the forest's: its rows are hashed by the label of another, and left out.
+            hashed_labels = np.full_like(labels_of_fit, labels_of_fit[is_seen][0])
+            hashed_labels[is_seen] = labels_of_fit[is_seen]
+            self._fitted_rows = self._hash_rows(X, hashed_labels)[is_seen]
         return CountedSample(forest, rows, labels, sample_weight, weights, mask, group_numbers)
 
     def _take_forest(self, X, y, sample_weight, groups, learns: bool) -> tuple[Forest, tuple]:

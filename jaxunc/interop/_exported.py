@@ -176,16 +176,16 @@ def _set(trees: Trees, feature: int, test: IntervalNode, *, wide: bool) -> Plain
     else:
         behind = next_above(upper)
     ends, behind = [*upper.tolist(), np.inf], [*behind.tolist(), np.inf]
-    with_numbers, last_end = [], None
+    intervals_with_numbers, last_end = [], None
     for end, number_behind, goes_left, has_none in zip(
         ends, behind, intervals.goes_left, [*none_below, False], strict=True
     ):
         # Intervals that end at codes between two cuts, or beyond them, hold no numbers.
         if not has_none and (last_end is None or end > last_end):
-            with_numbers.append((bool(goes_left), end, number_behind))
+            intervals_with_numbers.append((bool(goes_left), end, number_behind))
             last_end = end
     # Neighbours that go to one side become one interval, which ends where the last of them does.
-    runs = [list(run)[-1] for _, run in groupby(with_numbers, key=itemgetter(0))]
+    runs = [list(run)[-1] for _, run in groupby(intervals_with_numbers, key=itemgetter(0))]
     sides, upper, behind = zip(*runs, strict=True)
     # The last interval ends at infinity.
     return PlainSet(feature, np.array(upper[:-1]), np.array(behind[:-1]), sides[0], intervals.missing_left)

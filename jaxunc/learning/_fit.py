@@ -505,13 +505,13 @@ class AucLoss(eqx.Module):
         y, weight = np.asarray(y), np.asarray(weight, float)
         # NumPy draws with weights far faster than JAX; its seed is drawn from the key.
         rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,), "uint32")))
-        present = np.unique(y[weight > 0]).tolist()
-        if len(present) < 2:
+        classes_with_rows = np.unique(y[weight > 0]).tolist()
+        if len(classes_with_rows) < 2:
             raise ValueError(
-                f"loss='auc' compares rows of different classes, and all rows with a weight are of class {present}, by "
-                "its position; pass rows of two classes or more, such as by fewer folds."
+                "loss='auc' compares rows of different classes, and all rows with a weight are of class "
+                f"{classes_with_rows}, by its position; pass rows of two classes or more, such as by fewer folds."
             )
-        classes = [1] if n_classes == 2 else present
+        classes = [1] if n_classes == 2 else classes_with_rows
         first, second, of_class = [], [], []
         for c in classes:
             for is_candidate, draws in (((y == c) & (weight > 0), first), ((y != c) & (weight > 0), second)):

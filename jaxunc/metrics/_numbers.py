@@ -206,9 +206,13 @@ def _crps(apart, shares):
     below = jnp.cumsum(shares, axis=1)[:, :-1]
     has_above = jnp.cumsum(shares[:, ::-1], axis=1)[:, ::-1][:, 1:] > 0
     low, high = apart[:, :-1], apart[:, 1:]
-    length = lambda bound, counts: jnp.where(counts & (low < high), bound(high, 0) - bound(low, 0), 0)
-    integrals = below**2 * length(jnp.minimum, below > 0)
-    integrals = integrals + (1 - below) ** 2 * length(jnp.maximum, has_above)
+    is_apart = (low < high) | jnp.isfinite(low)  # equal finite points keep the slopes of their distance
+
+    def integral(integrand, bound, counts):
+        length = jnp.where(counts & is_apart, bound(high, 0) - bound(low, 0), 0)
+        return jnp.where(jnp.isinf(length), jnp.inf, integrand * length)  # infinite, also if F² underflows
+
+    integrals = integral(below**2, jnp.minimum, below > 0) + integral((1 - below) ** 2, jnp.maximum, has_above)
     return mean(jnp.sum(integrals, axis=1) + jnp.maximum(apart[:, 0], 0) + jnp.maximum(-apart[:, -1], 0))
 
 

@@ -148,7 +148,10 @@ def shard(bound: Any, mesh: Mesh) -> Any:
 
 
 class ShardedForest(Pickled, ReadOuts[AnswerT]):
-    """A bound forest distributed over a mesh of devices, as `shard` returns it; called as a `BoundForest` is."""
+    """A bound forest distributed over a mesh of devices, as `shard` returns it; called as a `BoundForest` is.
+
+    It lies on the devices of one process: a copy lies there, too, and to pickle it raises a TypeError.
+    """
 
     _missing_guess: bool = False
     """Whether the last batch had missing values: on an accelerator the next one is first taken to have some, too."""

@@ -296,6 +296,8 @@ def _without_decimals(cell: str) -> str:
 
 def _word_of_number(cell: str) -> str:
     """Return the word of the number that a cell holds, to its last digit; the cell unchanged if it holds none."""
+    if "_" in cell or not cell.isascii():  # Python reads digits of other scripts, and underlines, as no other reader
+        return cell
     for read, text in ((int, re.sub(r"\.0*$", "", cell)), (float, cell)):
         with suppress(ValueError):
             return as_word(read(text))

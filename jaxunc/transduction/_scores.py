@@ -168,16 +168,16 @@ class ScoredCode(NamedTuple):
     score: Int64[np.ndarray, "q nominal"]
 
 
-def choose_code(own_test: ScoredCode, best: ScoredCode, second: ScoredCode) -> NominalChoice:
+def choose_code(value_test: ScoredCode, best: ScoredCode, second: ScoredCode) -> NominalChoice:
     """Return the better one of the test for an instance's own value and the best test for another value.
 
     Of equal scores the lower code's counts. ``best`` and ``second`` are the two best tests by their scores for an
     instance with another value: the second is the best where the first is for the instance's own value.
     """
-    is_own = own_test.code == best.code
+    is_own = value_test.code == best.code
     other = ScoredCode(np.where(is_own, second.code, best.code), np.where(is_own, second.score, best.score))
-    is_tie = other.score == own_test.score
-    is_other = (other.score > own_test.score) | (is_tie & (other.code < own_test.code))
+    is_tie = other.score == value_test.score
+    is_other = (other.score > value_test.score) | (is_tie & (other.code < value_test.code))
     return NominalChoice(
-        np.where(is_other, other.score, own_test.score), is_other, np.where(is_other, other.code, own_test.code)
+        np.where(is_other, other.score, value_test.score), is_other, np.where(is_other, other.code, value_test.code)
     )

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import GaussianNB
@@ -179,6 +180,15 @@ def test_rows_of_weight_0_are_new_to_the_model(plain):
         promised_sets(
             model.predict_proba(NEW), model.predict_proba(NEW).argmax(1), ranked.least(0.8, False, ["no"] * 2)
         ),
+    )
+    by_rows = CombinedForestClassifier(FOREST, "mean").fit(scipy.sparse.coo_matrix(X), y, sample_weight=weight)
+    assert len(by_rows._fitted_rows) == 80
+    frozen = CombinedForestClassifier(FrozenEstimator(plain.estimator_), "mean").fit(
+        NEW, Y[:15], sample_weight=weight[:15]
+    )
+    np.testing.assert_array_equal(
+        frozen.predict_set(NEW, coverage=0.8, calibration=(X, Y)),
+        plain.predict_set(NEW, coverage=0.8, calibration=(X, Y)),
     )
     held_out = CombinedForestClassifier(forest(), "mean", None, "held_out", random_state=0)
     assert held_out.fit(X, np.where(new, "maybe", Y), sample_weight=weight).classes_.tolist() == ["no", "yes"]

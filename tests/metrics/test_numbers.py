@@ -67,7 +67,15 @@ def test_infinite_points():
         slope = jax.grad(lambda v, shares=shares: crps(v, np.float32(y), probs=shares))(np.float32(points))
         assert np.isfinite(slope).all()
         assert float(crps(points, y)) == np.inf
-    assert float(crps(np.array([[np.inf, np.inf]]), y)) == np.inf
+    for points, shares in (([np.inf, np.inf], None), ([0, np.inf], [1, 1e-9]), ([-np.inf, 0], [1e-30, 1])):
+        shares = None if shares is None else np.array([shares])
+        assert float(crps(np.array([points], float), y, probs=shares)) == np.inf
+
+
+def test_the_slope_where_points_tie_is_of_those_beside_them():
+    slope = jax.grad(lambda v: crps(v, np.float32([3])))
+    np.testing.assert_allclose(slope(np.float32([[1, 1]])), [[-0.25, -0.75]], rtol=1e-6)
+    np.testing.assert_allclose(slope(np.float32([[1, 1.001]])), [[-0.25, -0.75]], rtol=1e-6)
 
 
 def test_infinite_quantiles_at_the_outermost_levels_cost_nothing():

@@ -211,3 +211,9 @@ def test_categories_are_no_codes():
         TypeError, r"columns \['a'\] .* are categories, and the model knows the codes", encode_instances, frame, columns
     )
     assert encode_instances(frame.assign(a=pandas.Categorical([1, 0, 1])), columns).values[:, 0].tolist() == [1, 0, 1]
+
+
+def test_cells_of_numbers_are_read_as_other_readers_do():
+    lookup = Lookup(Levels((1000, 2**60 + 1), has_missing=False))
+    read = [lookup.read_cell(cell, ()) for cell in ("1e3", f"+{2**60 + 1}.0", "1_000", "١٠٠٠")]
+    assert read == ["1000", str(2**60 + 1), "1_000", "١٠٠٠"]
