@@ -16,10 +16,13 @@ from jax import lax
 from jaxtyping import Array, Float
 
 
-def log1p_minus(x: Float[Array | np.ndarray, "..."], xp: ModuleType = jnp) -> Float[Array | np.ndarray, "..."]:
+def log1p_minus(
+    x: Float[Array | np.ndarray, "..."], xp: ModuleType = jnp, *, ratio: Float[Array, "..."] | None = None
+) -> Float[Array | np.ndarray, "..."]:
     """Return ``log(1 + x) - x`` without cancellation near zero, for x > -1; ``xp`` is the module of x, NumPy or JAX's.
 
-    With r = x/(2 + x): r (2 Σ_{k≥1} r^{2k}/(2k+1) - x) for |x| < 0.4, the plain difference elsewhere.
+    With r = x/(2 + x): r (2 Σ_{k≥1} r^{2k}/(2k+1) - x) for |x| < 0.4, the plain difference elsewhere. Callers who have
+    1 + x more exactly than by adding pass it as ``ratio``.
     """
     is_small = xp.abs(x) < 0.4
     # Both forms are computed everywhere: each takes 0 where it is not used, so that its gradient is finite.
@@ -29,8 +32,9 @@ def log1p_minus(x: Float[Array | np.ndarray, "..."], xp: ModuleType = jnp) -> Fl
     terms = 14 if x.dtype == jnp.float64 else 6
     for k in range(terms, 0, -1):
         series = square * (series + 1.0 / (2 * k + 1))
-    plain = xp.log1p(xp.where(is_small, 0.0, x)) - xp.where(is_small, 0.0, x)
-    return xp.where(is_small, r * (2 * series - x), plain)
+    far = xp.where(is_small, 0.0, x)
+    log = xp.log1p(far) if ratio is None else xp.log(xp.where(is_small, 1.0, ratio))
+    return xp.where(is_small, r * (2 * series - x), log - far)
 
 
 def lambert_w_of_exp(log_x: Float[Array, "..."]) -> Float[Array, "..."]:

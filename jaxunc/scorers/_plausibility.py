@@ -12,7 +12,8 @@ all is expressed in s = (z-z₀)/(1-z₀):
 
     log L = w⁺ φ(s w⁻/w⁺) + w⁻ φ(-s),   φ(x) = log(1+x) - x,   1 - z = r (1-s),   r = w⁻/(N (1-P)),
 
-so that neither the terms of log L nor 1 - z cancel, whatever the counts.
+so that neither the terms of log L nor 1 - z cancel, whatever the counts. The share t = 1-s that is left is carried
+beside s, since one of the two may be far below an ulp of the other: s in a large leaf, t where P is near 1.
 """
 
 from typing import Any, NamedTuple
@@ -38,7 +39,7 @@ class DegreeRoot(NamedTuple):
     log_degree: Array  # log π, the logarithm of the height z of the point
     log_ratio_for: Array  # log(θ/p)
     log_ratio_against: Array  # log((1-θ)/(1-p))
-    pull: Array  # -∂log L/∂θ ≥ 0
+    pull: Array  # -∂log L/∂z ≥ 0
     slope: Array  # -h' ≥ 1
 
 
@@ -47,7 +48,7 @@ class DegreeLeaf(NamedTuple):
 
     w: Array
     v: Array
-    lead: Array  # w - v P/(1-P), so that z₀ = lead/N; exact at P = 1/2
+    margin: Array  # w (1-P) - v P, exact at P = 1/2; not divided by 1-P, which would overflow as P approaches 1
     rest: Array  # 1 - P
 
     @property
@@ -56,22 +57,36 @@ class DegreeLeaf(NamedTuple):
         return self.w + self.v
 
     @property
+    def z0(self):
+        """z₀ = z(p), the height of the ramp where L is largest."""
+        return self.margin / (self.n * self.rest)
+
+    @property
     def reach(self):
         """r = 1 - z₀."""
         return self.v / (self.n * self.rest)
 
     @property
-    def curvature(self):
-        """4 N (1-P)², with which log L ≤ -curvature (z-z₀)²/2, since KL(p|θ) ≥ 2(θ-p)²."""
-        return 4 * self.n * self.rest * self.rest
+    def variance(self):
+        """u, the largest x (1-x) for x from p to 1, so that KL(p|θ) = ∫ (x-p)/(x(1-x)) dx ≥ (θ-p)²/(2u)."""
+        return jnp.where(self.w > self.v, (self.w / self.n) * (self.v / self.n), 0.25)
 
-    def where(self, condition, w, v, lead) -> "DegreeLeaf":
+    @property
+    def log_curvature(self):
+        """log c, c = N (1-P)²/u, with which log L ≤ -c (z-z₀)²/2."""
+        return jnp.log(self.n) - jnp.log(self.variance) + 2 * jnp.log(self.rest)
+
+    def deviation(self, bound):
+        """Return an upper bound of N (θ-p) where -log L ≤ ``bound``, tight if P is small: KL(p|θ) ≥ (θ-p)²/(2θ)."""
+        return bound + jnp.sqrt(bound * bound + 2 * bound * self.w)
+
+    def where(self, condition, w, v) -> "DegreeLeaf":
         """Return this leaf where ``condition`` holds, elsewhere a harmless one, since every branch is evaluated.
 
-        The harmless leaf has the counts ``w`` and ``v``, this ``lead``, and the prior 1/2.
+        The harmless leaf has the counts ``w`` and ``v``, and the prior 1/2.
         """
         pick = lambda actual, harmless: jnp.where(condition, actual, harmless)
-        return DegreeLeaf(pick(self.w, w), pick(self.v, v), pick(self.lead, lead), pick(self.rest, 0.5))
+        return DegreeLeaf(pick(self.w, w), pick(self.v, v), pick(self.margin, (w - v) / 2), pick(self.rest, 0.5))
 
 
 def degree_root(leaf: DegreeLeaf) -> DegreeRoot:
@@ -80,118 +95,155 @@ def degree_root(leaf: DegreeLeaf) -> DegreeRoot:
     # A fixed number, so that all leaves of a batch run the same program; enough for the slowest of them.
     steps = 20 if w.dtype == jnp.float64 else 10
     unopposed, empty = (v == 0) & (w > 0), (w == 0) & (v == 0)
-    losing = (leaf.lead <= 0) & ~unopposed
+    losing = (leaf.margin <= 0) & ~unopposed
     # Both branches run for every leaf. Each gets harmless numbers where the other is chosen, so no NaN reaches the
     # result or its gradient.
-    log_z, s = _losing_root(leaf.where(losing & ~empty, 1.0, 1.0, 0.0), steps)
-    log_z_win, s_win = _winning_root(leaf.where(~losing & ~unopposed, 2.0, 1.0, 1.0), steps)
-    log_z, s = jnp.where(losing, log_z, log_z_win), jnp.where(losing, s, s_win)
-    s = jnp.where(unopposed, _unopposed_point(jnp.where(unopposed, w, 1.0), leaf.rest, steps), s)
-    log_z, s = jnp.where(unopposed | empty, 0.0, log_z), jnp.where(empty, 0.0, s)
+    log_z, s, t = _losing_root(leaf.where(losing & ~empty, 1.0, 1.0), steps)
+    log_z_win, s_win, t_win = _winning_root(leaf.where(~losing & ~unopposed, 2.0, 1.0), steps)
+    s_sole, t_sole = _unopposed_point(jnp.where(unopposed, w, 1.0), leaf.rest, steps)
+    log_z = jnp.where(unopposed | empty, 0.0, jnp.where(losing, log_z, log_z_win))
+    s = jnp.where(empty, 0.0, jnp.where(unopposed, s_sole, jnp.where(losing, s, s_win)))
+    t = jnp.where(empty, 1.0, jnp.where(unopposed, t_sole, jnp.where(losing, t, t_win)))
     # At w = 0 the slope in w is infinite; it is taken at the smallest normal float instead: large and finite.
     at_zero = jnp.log(jnp.where(s * v > 0, s * v, 1.0)) - np.log(jnp.finfo(w.dtype).tiny)
     log_ratio = jnp.log1p(jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(w.dtype).max / 4))
-    pull = _pull(s, leaf)
+    pull = _pull(s, t, leaf)
     return DegreeRoot(
         log_degree=log_z,
         log_ratio_for=jnp.where((w == 0) & ~empty, at_zero, jnp.where(unopposed | empty, 0.0, log_ratio)),
-        log_ratio_against=jnp.where(empty, 0.0, jnp.log1p(-s)),
+        log_ratio_against=jnp.where(s < 0.5, jnp.log1p(-jnp.minimum(s, 0.5)), jnp.log(t)),
         pull=pull,
-        slope=1 + leaf.rest * jnp.exp(log_z) * pull,
+        slope=1 + jnp.exp(log_z) * pull,
     )
 
 
-def _log_likelihood(s, w, v):
-    """Return log L of counts w against v at the share s of the way from its maximum (s = 0) to θ = 1 (s = 1)."""
+def _log_likelihood(s, t, w, v):
+    """Return log L of counts w against v at the share s of the way from its maximum (s = 0) to θ = 1 (s = 1).
+
+    t = 1 - s.
+    """
     # Capped below overflow: the logarithm of the quotient is still right to rounding, and its gradient stays finite.
     ratio = jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(s.dtype).max / 4)
     # At w = 0 the first term is its limit: w φ(s v/w) → -s v.
-    return jnp.where(w > 0, w * log1p_minus(ratio), -s * v) + v * log1p_minus(-s)
+    return jnp.where(w > 0, w * log1p_minus(ratio), -s * v) + v * log1p_minus(-s, ratio=t)
 
 
-def _pull(s, leaf: DegreeLeaf):
-    """Return how steeply log L falls, -∂log L/∂θ = N² s / ((w + s v)(1 - s)), at the share s of the way to θ = 1.
+def _pull(s, t, leaf: DegreeLeaf):
+    """Return how steeply log L falls along z, -∂log L/∂z = (1-P) N² s / ((w + s v) t), at the share s of the way.
 
-    The way begins at the maximum of L (s = 0).
+    The way leads from the maximum of L (s = 0) to θ = 1; t = 1 - s.
     """
     n, denominator = leaf.n, leaf.w + s * leaf.v
-    return n * (s / (1 - s)) * (n / jnp.where(denominator > 0, denominator, 1.0))
+    # (1-P)/t first: as P approaches 1 both vanish.
+    return n * (leaf.rest / t * s) * (n / jnp.where(denominator > 0, denominator, 1.0))
+
+
+def _moved(s, t, change, start):
+    """Return s + ``change`` and t - ``change``, each exact where it is the smaller; t = 1 - s.
+
+    Neither passes the point ``start``, (s, t), from which s falls.
+    """
+    s, t = jnp.clip(s + change, 0.0, start[0]), jnp.clip(t - change, start[1], 1.0)
+    return jnp.where(s < t, s, 1 - t), jnp.where(s < t, 1 - s, t)
 
 
 def _losing_root(leaf: DegreeLeaf, steps):
-    """Return log z and s of the root of h = log L(s) - log z, where z₀ ≤ 0; z = z₀ + r s, with r = ``reach``.
+    """Return log z, s and t of the root of h = log L - log z, where z₀ ≤ 0; z = z₀ + r s, 1 - z = r t.
 
     Found by ``steps`` Newton steps in log z, since z may be far below the smallest float.
     """
-    z0, reach = leaf.lead / leaf.n, leaf.reach
-    start = _losing_start(leaf, z0, reach)
-    s_at = lambda z: (z - z0) / reach
+    # s and t at z = 0. t is kept off 0, which it reaches only if P is within a few of the smallest floats of 1.
+    s0, t0 = -leaf.margin / leaf.v, leaf.n * leaf.rest / leaf.v
+    start = _losing_start(leaf, s0, t0)
+    point_at = lambda log_z: (
+        s0 + t0 * jnp.exp(log_z),
+        jnp.maximum(-t0 * jnp.expm1(log_z), jnp.finfo(t0.dtype).tiny),
+    )
 
     def newton(_, log_z):
-        z = jnp.exp(log_z)
-        h = _log_likelihood(s_at(z), leaf.w, leaf.v) - log_z
-        slope = 1 + leaf.rest * z * _pull(s_at(z), leaf)  # -h'(log z), since θ = P + (1-P) z
+        s, t = point_at(log_z)
+        h = _log_likelihood(s, t, leaf.w, leaf.v) - log_z
+        slope = 1 + jnp.exp(log_z) * _pull(s, t, leaf)  # -h'(log z)
         # From the right Newton never overshoots on a concave function; the minimum only takes back rounding.
         return jnp.minimum(log_z + h / slope, start)
 
     log_z = lax.fori_loop(0, steps, newton, start)
-    return log_z, s_at(jnp.exp(log_z))
+    return log_z, *point_at(log_z)
 
 
-def _losing_start(leaf: DegreeLeaf, z0, reach):
-    """Return an upper bound of log z at the root, where z₀ ≤ 0: the smallest of three; z = z₀ + r s, r is ``reach``."""
+def _losing_start(leaf: DegreeLeaf, s0, t0):
+    """Return an upper bound of log z at the root, where z₀ ≤ 0: the smallest of four. At z = 0, s = s0, t = t0."""
     # L falls from its maximum at z₀ on, so that at the root log z = log L is at most log L at z = 0.
-    at_zero = _log_likelihood(-z0 / reach, leaf.w, leaf.v)
+    at_zero = _log_likelihood(s0, t0, leaf.w, leaf.v)
     # log L ≤ -c (z-z₀)²/2 ≤ -c (z² + z₀²)/2 with the curvature c; this meets log z where c z² = W(c exp(-c z₀²)), with
     # Lambert's W.
-    curvature = leaf.curvature
-    by_curvature = (lambert_w_of_exp(jnp.log(curvature) - curvature * z0 * z0) - jnp.log(curvature)) / 2
-    # As N → 0 both approach z = 1, where the likelihood is 0: stay off it.
-    return jnp.minimum(jnp.minimum(at_zero, by_curvature), -jnp.finfo(z0.dtype).eps)
+    at_maximum = leaf.margin * (leaf.margin / leaf.n) / leaf.variance  # c z₀²
+    by_curvature = -(at_maximum + jnp.exp(lambert_w_of_exp(leaf.log_curvature - at_maximum))) / 2
+    # Either z is below 1/(N (1-P)), or -log L = -log z is at most log(N (1-P)), which bounds N (θ-p) = N (1-P) (z-z₀).
+    scale = leaf.n * leaf.rest
+    by_deviation = jnp.maximum(leaf.margin + leaf.deviation(jnp.log(jnp.maximum(scale, 1.0))), 1.0) / scale
+    # Off z = 1, where the likelihood is 0.
+    smallest = jnp.minimum(jnp.minimum(at_zero, by_curvature), jnp.log(by_deviation))
+    return jnp.minimum(smallest, -jnp.finfo(t0.dtype).tiny)
 
 
 def _winning_root(leaf: DegreeLeaf, steps):
-    """Return log z and s of the root of log L(s) = log z, z = z₀ + r s (r is ``reach``), where z₀ > 0.
+    """Return log z, s and t of the root of log L = log z, z = z₀ + r s, 1 - z = r t (r is ``reach``), where z₀ > 0.
 
-    Found by ``steps`` Newton steps that are kept in s, since z may be an ulp from z₀ or 1.
+    Found by ``steps`` Newton steps that are kept in s and t, since z may be an ulp from z₀ or 1.
     """
-    z0, reach = leaf.lead / leaf.n, leaf.reach
+    z0, reach = leaf.z0, leaf.reach
     tiny = jnp.finfo(z0.dtype).tiny
 
-    def log_of(z, s):
-        """Return log z, near 1 from 1 - z, which s tells exactly."""
-        return jnp.where(z < 0.5, jnp.log(jnp.maximum(z, tiny)), jnp.log1p(-reach * (1 - s)))
+    def log_of(z, t):
+        """Return log z, near 1 from 1 - z, which t tells exactly."""
+        return jnp.where(z < 0.5, jnp.log(jnp.maximum(z, tiny)), jnp.log1p(-reach * t))
 
-    log_z0, largest_s = log_of(z0, 0.0), 1 - 1e-3  # s stays off 1, where log L is -∞
-    # curvature (z-z₀)² ≤ -2 log L = -2 log z. With z ≥ z₀ this gives the first bound, with z ≥ z-z₀ the second.
-    bound = jnp.minimum(-2 * log_z0, jnp.exp(lambert_w_of_exp(jnp.log(leaf.curvature))))
-    # The start is the smaller of two upper bounds of s: this one, and that from φ(-s) ≤ -s²/2 (tight if v is small).
-    start = jnp.minimum(jnp.sqrt(bound / leaf.curvature) / reach, jnp.sqrt(-2 * log_z0 / leaf.v))
+    log_z0 = log_of(z0, 1.0)
+    # log z ≥ t log z₀ on the way, so that the point of this scale is beyond the root.
+    s, t = _start_of(-log_z0 / leaf.v)
+    # c (z-z₀)² ≤ -2 log L = -2 log z, c the curvature. With z ≥ z₀ this is a bound, too, and another with z ≥ z-z₀. The
+    # last is that of `_losing_start`.
+    bound = jnp.minimum(-2 * log_z0, jnp.exp(lambert_w_of_exp(leaf.log_curvature)))
+    by_curvature = jnp.sqrt(bound * leaf.variance * leaf.n)
+    by_deviation = jnp.maximum(leaf.deviation(jnp.minimum(-log_z0, jnp.log(jnp.maximum(leaf.n * leaf.rest, 1.0)))), 1.0)
+    other_s = jnp.minimum(by_curvature, by_deviation) / leaf.v
+    start = jnp.minimum(s, other_s), jnp.maximum(t, 1 - other_s)
 
-    def newton(_, s):
+    def newton(_, point):
+        s, t = point
         z = z0 + reach * s
         # The step of log z, as in `_losing_root`: z becomes z exp(step), and s changes by the change of z over r.
-        step = (_log_likelihood(s, leaf.w, leaf.v) - log_of(z, s)) / (1 + leaf.rest * z * _pull(s, leaf))
-        return jnp.clip(s + z * jnp.expm1(step) / reach, 0.0, largest_s)
+        step = (_log_likelihood(s, t, leaf.w, leaf.v) - log_of(z, t)) / (1 + z * _pull(s, t, leaf))
+        return _moved(s, t, z * jnp.expm1(step) / reach, start)
 
-    s = lax.fori_loop(0, steps, newton, jnp.minimum(start, largest_s))
-    return log_of(z0 + reach * s, s), s
+    s, t = lax.fori_loop(0, steps, newton, start)
+    return log_of(z0 + reach * s, t), s, t
 
 
 def _unopposed_point(w, rest, steps):
-    """Return the limit of s as v → 0 (where z → 1), for gradients: the root of φ(-s) + (1-s)/(w(1-P)).
+    """Return the limit of s and t as v → 0 (where z → 1), for gradients: the root of φ(-s) + t/(w(1-P)), t = 1 - s.
 
     ``rest`` is 1 - P; ``steps`` Newton steps are made.
     """
-    # As v → 0, log L / v → φ(-s) and log z / v → -(1-s)/(w (1-P)).
+    # As v → 0, log L / v → φ(-s) and log z / v → -t/(w (1-P)).
     scale = 1 / (w * rest)
+    start = _start_of(scale)
 
-    def newton(_, s):
-        value = log1p_minus(-s) + scale * (1 - s)
-        return jnp.clip(s + value / (s / (1 - s) + scale), 0.0, 1 - 1e-3)
+    def newton(_, point):
+        s, t = point
+        return _moved(s, t, (log1p_minus(-s, ratio=t) + scale * t) / (s / t + scale), start)
 
-    # The start is an upper bound, since φ(-s) ≤ -s²/2; as in `_winning_root`, s stays off 1.
-    return lax.fori_loop(0, steps, newton, jnp.minimum(jnp.sqrt(2 * scale), 1 - 1e-3))
+    return lax.fori_loop(0, steps, newton, start)
+
+
+def _start_of(scale):
+    """Return an upper bound of s where φ(-s) = -``scale`` t, and t = 1 - s, each with its digits."""
+    # The smaller of two: φ(-s) ≤ -s²/2 tells s² ≤ 2 scale (tight if that is small), and log t ≥ -1 - scale t tells
+    # scale t ≥ W(x), x = scale/e, which is at least log(x/log(1+x)) (tight if it is large).
+    x = scale / np.e
+    s, t = jnp.sqrt(2 * scale), jnp.log(x / jnp.log1p(x)) / scale
+    return jnp.minimum(s, 1 - t), jnp.maximum(t, 1 - s)
 
 
 @scorer(width=2.0, static=("method", "grid_size"), reads_sizes=True, domains={"prior": "simplex"})
@@ -431,9 +483,13 @@ def log_support_degrees(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any 
 def class_one(prior: NumbersLike, dtype) -> Array:
     """Return the probability of class 1 from a prior: that number, or those of class 0 and class 1 along the last axis.
 
-    Raises a ValueError if it is not between 0 and 1, or of another shape.
+    Raises a ValueError if it is not between 0 and 1, also once it is rounded to ``dtype``, or of another shape.
     """
     check_within("prior", prior, "(0, 1)", shape=None)
+    if is_concrete(prior):
+        rounded = np.asarray(prior, dtype)
+        rounded = np.where(rounded < jnp.finfo(dtype).tiny, 0, rounded)  # XLA flushes subnormal numbers
+        check_within("prior", rounded, "(0, 1)", f": that is what it rounds to in {rounded.dtype}", shape=None)
     prior = copy_in(prior, dtype)
     if prior.ndim and prior.shape[-1] != 2:
         raise ValueError(
@@ -480,13 +536,10 @@ def _support_and_roots(negative, positive, lead, prior):
     """
     prior = jnp.broadcast_to(prior, lead.shape)
     even_prior = prior == 0.5
-    lead_positive = jnp.where(even_prior, lead, positive - negative * prior / (1 - prior))
-    lead_negative = jnp.where(even_prior, -lead, negative - positive * (1 - prior) / prior)
+    margin = jnp.where(even_prior, lead / 2, positive * (1 - prior) - negative * prior)
     # Both classes in one pass: half the program to compile.
-    pairs = [negative, positive], [positive, negative], [lead_negative, lead_positive], [prior, 1 - prior]
-    w, v, leads, rest = map(jnp.stack, pairs)
-    leaf = DegreeLeaf(w, v, leads, rest)
-    roots = degree_root(leaf)
+    pairs = [negative, positive], [positive, negative], [-margin, margin], [prior, 1 - prior]
+    roots = degree_root(DegreeLeaf(*map(jnp.stack, pairs)))
     against, favour = (DegreeRoot(*(field[i] for field in roots)) for i in (0, 1))
     preference = _preference(favour.log_degree, against.log_degree, negative + positive, lead, even_prior)
     larger = jnp.maximum(favour.log_degree, against.log_degree)
@@ -506,8 +559,11 @@ def _support_jvp(primals, tangents):
     d_negative, d_positive, _, d_prior = tangents  # lead is determined by the two counts
     values, (against, favour) = _support_and_roots(negative, positive, lead, prior)
     log_neg, log_pos, preference, log_ignorance = values
-    # A larger prior takes support from + and gives it to −: ∂h/∂P = -pull (1 - z).
-    shift_neg, shift_pos = (root.pull * -jnp.expm1(root.log_degree) * d_prior for root in (against, favour))
+    # A larger prior takes support from + and gives it to −: ∂h/∂P = -pull (1 - z)/(1 - P).
+    shift_neg, shift_pos = (
+        jnp.minimum(root.pull * -jnp.expm1(root.log_degree) / rest, jnp.finfo(rest.dtype).max) * d_prior
+        for root, rest in ((against, prior), (favour, 1 - prior))
+    )
     d_log_neg = against.log_ratio_for * d_negative + against.log_ratio_against * d_positive + shift_neg
     d_log_pos = favour.log_ratio_for * d_positive + favour.log_ratio_against * d_negative - shift_pos
     d_log_neg, d_log_pos = d_log_neg / against.slope, d_log_pos / favour.slope

@@ -92,6 +92,7 @@ test_refusals = refusals(
         _made(ju.EvidenceAccumulation, 0.5, prior_term="lg"),
         "prior_term='lg' is unknown. Did you mean 'log'.*'log', 'published_code'",
     ),
+    ("prior that rounds to 1", _made(ju.DempsterRule, prior=1 - 1e-9), r"prior=1.0 must lie in \(0, 1\): .* float32"),
     *((f"eps {eps}", _made(ju.DempsterRule, eps=eps), f"eps={eps} must lie in") for eps in (-1e-5, 1.0, 2, np.nan)),
     *(
         (

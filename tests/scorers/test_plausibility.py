@@ -77,6 +77,29 @@ def test_gradient_by_finite_differences(x64):
     check_grads(jax.jit(outputs), (counts,), order=1, modes=("fwd", "rev"), eps=1e-5, rtol=1e-6, atol=1e-6)
 
 
+# Prior and counts; log π(−), log π(+), ∂log π(−)/∂w⁺ and ∂log π(+)/∂w⁻, computed with 170 digits.
+RARE = [
+    (1e-9, (3, 5), (-98.323823282468, -0.29114601635, -20.253262207701, -0.081025539379139)),
+    (1e-9, (1, 1e9), (-20723265815.223, -9.9995528080702e-10, -20.723265835946, -9.9995528030706e-10)),
+    (1e-9, (7, 0), (0.0, -1.5923072567714, -15.064982764819, -0.081591004804473)),
+    (1e-30, (3, 5), (-340.09525804384, -0.29114601608134, -68.607549160576, -0.081025539291375)),
+    (1e-12, (1e9, 1), (-5.9114644620205, -17.644925918627, -6.8917707327241, -9.5400838792815e-10)),
+    (1e-4, (40, 41), (-321.489206822, -0.57056627299473, -8.5294632840081, -0.010613482237246)),
+    (1 - 2.0**-20, (5, 3), (-0.29114627229599, -64.022215011755, -0.081025622989296, -13.392939981953)),
+    (1 - 2.0**-20, (1e9, 1), (-9.9995623341835e-10, -13862943589.476, -9.9995623291838e-10, -13.862943610199)),
+    (1 - 2.0**-20, (2.0**-27, 0.5), (-0.48121201228785, -8.3037439835147e-8, -0.53201517944899, -11.145096544873)),
+    (0.125, (2.0**-24, 2.0**-24), (-8.7288664914733e-7, -7.647820158818e-7, -14.357369402173, -12.546246600183)),
+]
+
+
+def test_classes_that_are_rare(tolerance):
+    """Priors near 0 and 1, where 1-s is far below an ulp of 1: the degrees and their slopes keep their digits."""
+    priors, counts, expected = (np.array(of, float) for of in zip(*RARE, strict=True))
+    degrees = lambda leaf, prior: (log_support_degrees(leaf, prior),) * 2
+    slopes, found = jax.jit(jax.vmap(jax.jacfwd(degrees, has_aux=True)))(jnp.asarray(counts), jnp.asarray(priors))
+    tolerance.check(np.hstack([found, slopes[:, [0, 1], [1, 0]]]), expected, kind="pi")
+
+
 @pytest.mark.exhaustive
 def test_one_against_the_rest_and_class_against_class(tolerance):
     for entry in golden("scorers_multiclass"):
