@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -119,7 +120,7 @@ def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) ->
         """Return an array ``[trees ...]`` cut into ``[groups trees ...]``; ``neutral`` pads the last group."""
         padded = np.full((n_groups * size, *array.shape[1:]), neutral, array.dtype)
         padded[: len(array)] = array
-        return jnp.asarray(padded.reshape(n_groups, size, *array.shape[1:]))
+        return jax.device_put(padded.reshape(n_groups, size, *array.shape[1:]))
 
     return ObliviousTests(
         borders=shared_borders,

@@ -102,7 +102,7 @@ class Borders(NamedTuple):
         pieces = np.full((len(row_of_piece), PIECE), NAN_LAST, np.int32)
         piece_in_row, position = np.divmod(np.arange(len(row)) - np.searchsorted(row, row), PIECE)
         pieces[first_piece[row] + piece_in_row, position] = border
-        return cls(*(jnp.asarray(array, np.int32) for array in (column, row_of_piece, pieces, n_all)))
+        return cls(*jax.device_put([np.asarray(array, np.int32) for array in (column, row_of_piece, pieces, n_all)]))
 
 
 class Sets(NamedTuple):

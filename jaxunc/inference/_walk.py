@@ -316,21 +316,34 @@ def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block
     right rules out the exits on its left. The instance leaves by the first exit that remains.
     """
     block = keys.shape[1] - GAP
-    remaining = varying_as(keys, jnp.full(block, -1, jnp.int32))
-    for i, goes_right in enumerate(_tests_of(tree, keys)):
-        remaining = remaining & jnp.where(goes_right, tree.top.exits[i], -1)
+    all_exits = varying_as(keys, lax.full((block,), -1, jnp.int32))
+    remaining = all_exits
+    for goes_right, exits in zip(_tests_of(tree, keys), _repeat_entries(tree.top.exits, block), strict=True):
+        remaining = remaining & lax.select(goes_right, exits, all_exits)
     return lax.clz(remaining)  # the highest bit is the leftmost exit
 
 
 def _tests_of(tree: Plan, keys: Int32[Array, "columns row"]) -> list[Bool[Array, "block"]]:
     """Return for each test of a tree's top whether it sends each instance right; arguments as for `walk_tree`."""
-    block, tests = keys.shape[1] - GAP, []
-    for i in range(tree.top_key.shape[0]):
-        # Unsigned, so that JAX adds no operations for negative indices.
-        start = tree.top_feature[i].astype(jnp.uint32), jnp.uint32(0)
-        row = lax.dynamic_slice(keys, start, (1, block)).reshape(-1)
-        tests.append((row if tree.top_mask is None else row & tree.top_mask[i]) > tree.top_key[i])
-    return tests
+    stride, flat_keys = keys.shape[1], keys.reshape(-1)
+    # Unsigned, so that JAX adds no operations for negative indices.
+    starts = lax.convert_element_type(tree.top_feature, jnp.uint32) * jnp.uint32(stride)
+    rows = [
+        lax.dynamic_slice(flat_keys, (lax.squeeze(start, (0,)),), (stride - GAP,))
+        for start in lax.split(starts, [1] * len(starts))
+    ]
+    if tree.top_mask is not None:
+        rows = map(lax.bitwise_and, rows, _repeat_entries(tree.top_mask, stride - GAP))
+    return list(map(lax.gt, rows, _repeat_entries(tree.top_key, stride - GAP)))
+
+
+def _repeat_entries(array: Shaped[Array, "n"], block: int) -> list[Shaped[Array, "block"]]:
+    """Return for each entry of an array a block that repeats it.
+
+    These, and their readers, are primitives: with the operators of arrays, which check and convert, a program of
+    hundreds takes twice as long to trace.
+    """
+    return [lax.broadcast_in_dim(entry, (block,), (0,)) for entry in lax.split(array, [1] * len(array))]
 
 
 def select_leaves(
@@ -346,10 +359,10 @@ def select_leaves(
 
     def select(column):
         # Tests are in the order of a heap: the lowest level has half as many as there are values.
-        values = [jnp.broadcast_to(column[i], (block,)) for i in range(len(column))]
+        values = _repeat_entries(column, block)
         while len(values) > 1:
             level_tests = goes_right[len(values) // 2 - 1 : len(values) - 1]
-            values = [jnp.where(test, values[2 * i + 1], values[2 * i]) for i, test in enumerate(level_tests)]
+            values = [lax.select(test, values[2 * i + 1], values[2 * i]) for i, test in enumerate(level_tests)]
         return values[0]
 
     return [select(column) for column in leaves]

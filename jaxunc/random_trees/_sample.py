@@ -3,11 +3,12 @@
 import dataclasses
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import as_weights
-from jaxunc._numerics import NAN_LAST, order_key, order_key_at_or_below, padded_rows, power_of_two
+from jaxunc._numerics import NAN_LAST, order_key_at_or_below, padded_rows, power_of_two
 from jaxunc.tables import (
     LARGEST_CODE,
     Columns,
@@ -76,19 +77,18 @@ def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
             boundaries.append(edges)
         else:
             is_missing = np.isnan(column)
-            numbers = jnp.asarray(np.where(is_missing, np.float32(0), column))
-            column = np.where(is_missing, NAN_LAST, np.asarray(order_key(numbers)))
+            column = np.where(is_missing, NAN_LAST, order_key_at_or_below(np.where(is_missing, 0, column)))
         keys[index * n : (index + 1) * n] = column
     # Whole weights are summed as integers, which is exact in any order; others on the host, in float64.
     is_integer = np.all(weight == np.rint(weight)) and weight.sum() < 2**31
     data = EncodedData(
-        keys=jnp.asarray(keys),
+        keys=jax.device_put(keys),
         stride=jnp.int32(n),
-        label=jnp.asarray(_padded(label.astype(np.int32))),
+        label=jax.device_put(_padded(label.astype(np.int32))),
         weight=jnp.asarray(_padded(weight), jnp.int32) if is_integer else None,
         n_features=jnp.int32(n_features),
         n_numeric=jnp.int32((~is_nominal).sum()),
-        n_ranks=jnp.asarray(_padded(n_ranks, 32)),
+        n_ranks=jax.device_put(_padded(n_ranks, 32)),
     )
     boundary_table = np.zeros((n_features, max(map(len, boundaries), default=0)), np.int32)
     for table_row, edges in zip(boundary_table[n_features - len(boundaries) :], boundaries, strict=True):

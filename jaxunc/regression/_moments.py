@@ -372,13 +372,15 @@ def _bind_moments(trees: Trees, table: Array | np.ndarray) -> BoundForest:
 
     For `MomentSums` two columns are added, whose sum is the squared mean: one float would lose digits.
     """
-    table = jnp.asarray(table, jnp.result_type(float))
+    dtype = jnp.result_type(float)
     if table.shape[1] == 3:
-        return bind_table(trees, table, MomentsByTree())
-    square = np.asarray(table[:, 0], np.float64) ** 2
-    remainder = square - square.astype(table.dtype)
-    columns = [table, *(jnp.asarray(column, table.dtype) for column in (square, remainder))]
-    return bind_table(trees, jnp.column_stack(columns), MomentSums())
+        return bind_table(trees, jnp.asarray(table, dtype), MomentsByTree())
+    with np.errstate(over="ignore"):
+        table = np.asarray(table).astype(dtype)
+        square = table[:, 0].astype(np.float64) ** 2
+        remainder = square - square.astype(dtype)
+        columns = np.column_stack([table, square.astype(dtype), remainder.astype(dtype)])
+    return bind_table(trees, jax.device_put(columns), MomentSums())
 
 
 def bind_table(trees: Trees, table: Array, combiner: Combiner[Any]) -> BoundForest:
@@ -387,7 +389,7 @@ def bind_table(trees: Trees, table: Array, combiner: Combiner[Any]) -> BoundFore
     forest = Forest(
         trees=trees,
         count_table=table,
-        code=jnp.arange(len(table), dtype=jnp.int32).reshape(trees.is_leaf.shape),
+        code=jax.device_put(np.arange(len(table), dtype=np.int32).reshape(trees.is_leaf.shape)),
         prior=jnp.full(n_columns, 1 / n_columns),
         n_samples=jnp.zeros(()),
         class_labels=tuple(range(n_columns)),
