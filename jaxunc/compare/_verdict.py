@@ -18,7 +18,8 @@ import pandas as pd
 from ._evaluate import RANKED_MEASURES, TOPS, cheapest_decisions
 from ._laws import MEASURES_OF_LAWS, worst_fifth
 from ._settings import BASE_RATES, COMPARED_COMBINERS, COMPARED_LAWS, MODEL
-from ._significance import corrected_t_test, holm, significant_difference
+from ._significance import corrected_t_test, holm
+from ._significance import significant_difference as least_significant_difference
 from ._store import Results
 from ._summary import DECIMALS, TITLES, baseline_of, forest_name, outcomes_of
 
@@ -127,46 +128,68 @@ def shares(results: Results) -> dict[str, float]:
 def verdict(results: Results, records: Any) -> Verdict:
     """Compare a study's combiners or laws, and return the verdict, which names the one to use.
 
-    ``records`` is the frame of `Results.records`. Cost decides if costs are given, then log loss, then Brier score (of
-    laws: interval score, then pinball loss). The first measure by which tests find a combiner better than the default
-    names the leader; else the default stays. The default also gives way to the combiner of the least main loss if tests
-    find this one better than the base rates, and the default not.
+    ``records`` is the frame of `Results.records`. The verdict is the first of these that there is:
+
+    1. Where the default was not run, the combiner of the least main loss.
+    2. If costs are given, the least cost among combiners that tests find better than the default by cost.
+    3. The same by the main loss: the log loss, of laws the interval score.
+    4. The combiner of the least main loss, if tests find it better than the base rates, and the default not.
+    5. The same as 3 by the Brier score, of laws by the pinball loss.
+    6. The default.
     """
     larger = measures_of(results)
     main = "interval_score" if results.settings.numbers else "log_loss"
     values, best_forests = _read_best_forests(records, [name for name in larger if name in records], main)
-    if results.settings.numbers:
-        outcomes = {law: outcomes_of(results, *on) for law, on in best_forests.items()}
-        del best_forests[BASE_RATES]
-    else:
-        outcomes, rates = {}, _measure_base_rates(results)
+    if not results.settings.numbers:
+        rates = _measure_base_rates(results)
         for measure, by_part in values.items():
             by_part[BASE_RATES] = rates[measure]
-    means = pd.DataFrame({measure: by_part.mean() for measure, by_part in values.items()}).round(DECIMALS)
-    if outcomes:
-        means["seconds"] = values["seconds"].median()  # the first folds compile, and would dominate a mean
-        means["worst_fifth"] = pd.Series({law: worst_fifth(parts, law) for law, parts in outcomes.items()})
+    means = _means(results, values, best_forests)
+    best_forests.pop(BASE_RATES, None)  # in a study of laws they are on a forest, like a law
     base = baseline_of(best_forests)
-    fallback: Any = None
+    default: Any = None
     order = ("cost", "log_loss", "brier", "interval_score", "pinball_loss")
     for by in [name for name in order if name in larger and (base or name == main)]:
+        lead = lambda name, by=by: _compare(results, values, Verdict(base, name, means, best_forests, {}, larger, by))
         # The default comes first among equals: it stays.
         names = sorted(best_forests, key=lambda name: (means.at[name, by], name != base))
-        start = Verdict(base, names[0], means, best_forests, {}, larger, by)
-        candidate = first = _compare(results, values, start)
-        if base is not None and candidate.differs(by, names[0], base) != 1:
-            better = [name for name in names if candidate.differs(by, name, base) == 1]
-            candidate = _compare(results, values, start._replace(leader=(better or [base])[0]))
-            if candidate.differs(by, candidate.leader, base) != 1:
-                candidate = _compare(results, values, start._replace(leader=base))
-        if base is None or not candidate.keeps_default:
-            return candidate
+        best = lead(names[0])
+        better = best if base is None else _first_better(best, names, lead)
+        if not better.keeps_default:
+            return better
         if by == main:
-            # The default says nothing beyond the base rates, and the least loss does.
-            if candidate.differs(by, base, BASE_RATES) != 1 and first.differs(by, names[0], BASE_RATES) == 1:
-                return first
-            fallback = candidate
-    return fallback
+            if best.differs(by, names[0], BASE_RATES) == 1 and better.differs(by, better.leader, BASE_RATES) != 1:
+                return best
+            default = better
+    return default
+
+
+def _first_better(best: Verdict, names: list[str], lead: Callable[[str], Verdict]) -> Verdict:
+    """Return the verdict of the first combiner that tests find better than the default; of the default if none is.
+
+    ``names`` are in order of the criterion. ``lead`` returns the verdict with a combiner as the leader, ``best`` that
+    of the first. Each leader takes part in further tests, which Holm corrects for: so the second one is tested again.
+    """
+    by, base = best.criterion, best.base
+    if best.differs(by, best.leader, base) == 1:
+        return best
+    better = [name for name in names if best.differs(by, name, base) == 1]
+    if better and (second := lead(better[0])).differs(by, better[0], base) == 1:
+        return second
+    return lead(str(base))
+
+
+def _means(results: Results, values: dict[str, pd.DataFrame], best_forests: dict[str, tuple[str, int]]) -> Any:
+    """Return the means of ``values`` over test folds, a frame ``[combiners measures]``.
+
+    Laws also have the median of seconds, and the least coverage in a fifth of the rows on their ``best_forests``.
+    """
+    means = pd.DataFrame({measure: by_part.mean() for measure, by_part in values.items()}).round(DECIMALS)
+    if results.settings.numbers:
+        means["seconds"] = values["seconds"].median()  # the first folds compile, and would dominate a mean
+        fifths = {law: worst_fifth(outcomes_of(results, *on), law) for law, on in best_forests.items()}
+        means["worst_fifth"] = pd.Series(fifths)
+    return means
 
 
 def _compare(results: Results, values: dict[str, pd.DataFrame], verdict: Verdict) -> Verdict:
@@ -185,8 +208,8 @@ def _compare(results: Results, values: dict[str, pd.DataFrame], verdict: Verdict
         differences = [(by_fold[name] - by_fold[other]).round(DECIMALS).to_numpy() for name, other in pairs]
         if measure == verdict.main and pairs:
             strictest = _LEVEL / len(pairs)  # Holm multiplies the least p-value by the number of tests
-            gaps = [significant_difference(each, test_share=test_share, p_value=strictest) for each in differences]
-            least_differences = dict(zip(pairs, gaps, strict=True))
+            least = partial(least_significant_difference, test_share=test_share, p_value=strictest)
+            least_differences = dict(zip(pairs, map(least, differences), strict=True))
         tests = [float(corrected_t_test(difference, test_share=test_share).p_value) for difference in differences]
         p_values |= {(measure, *pair): p for pair, p in zip(pairs, holm(np.array(tests)), strict=True)}
     return verdict._replace(p_values=p_values, significant_difference=least_differences)

@@ -18,7 +18,7 @@ from ._counts_modes import (
     PureLeavesWarning,
     TooFewUnseenError,
     check_counts_mode,
-    check_unseen,
+    check_enough_unseen,
     count_leaves,
     counted_forest,
     describe_lost_rows,

@@ -28,25 +28,48 @@ def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarr
     values (answers to questions, levels), rows are equal by chance, new rows as often as rows of the sample: such rows
     are not copies. Many such rows agree in a part of the columns, too, which copies do not. Rows whose multiplicities
     have a common factor were repeated that often, whatever they hold. Equal values with several labels were filled in,
-    such as gaps by an imputer: a copy of a row keeps the row's label.
+    such as gaps by an imputer: a copy of a row keeps the row's label. Eight rows, the values of each as a letter:
+
+        values    a a b c c c d e
+        class     0 0 1 1 1 1 0 1
+        group     0 0 1 2 2 2 3 4    of columns with many values; in any order
+        group     0 1 2 3 4 5 6 7    of columns with few values (returned as None)
     """
     hash_rows = _row_hasher(values, position)
     hashes = hash_rows(np.ones((1, values.shape[1]), bool))[0]
-    _, first_rows, group, multiplicity = np.unique(hashes, return_index=True, return_inverse=True, return_counts=True)
-    if len(first_rows) == len(group):
+    _, first_rows, equals, multiplicity = np.unique(hashes, return_index=True, return_inverse=True, return_counts=True)
+    if len(first_rows) == len(equals):
         return None
     factor = math.gcd(*multiplicity.tolist()) if len(first_rows) >= FEWEST_DISTINCT else 1
-    if _is_natural(hash_rows, values.shape[1], first_rows, int(multiplicity.sum()) // factor - len(first_rows)):
-        is_natural = np.ones(len(group), bool)
-    else:  # equal values that are repeated with several labels were filled in
-        value_group = np.unique(hash_rows(np.ones((1, values.shape[1]), bool), label=False)[0], return_inverse=True)[1]
-        is_natural = np.bincount(value_group[first_rows], multiplicity > factor)[value_group] > 1
+    by_chance = _equal_by_chance(hash_rows, values.shape[1], first_rows, multiplicity, factor)
     # Rows that are equal by chance are exchangeable: any ``factor`` of them are one row and its copies.
-    order = np.argsort(group, kind="stable")
-    rank = np.empty(len(group), np.int64)
-    rank[order] = np.arange(len(group)) - np.repeat(np.cumsum(multiplicity) - multiplicity, multiplicity)
-    copy_group = np.unique(group * len(group) + np.where(is_natural, rank // factor, 0), return_inverse=True)[1]
-    return None if copy_group.max() + 1 == len(group) else copy_group
+    part_of_equals = np.where(by_chance, _ranks(equals, multiplicity) // factor, 0)
+    copy_group = np.unique(equals * len(equals) + part_of_equals, return_inverse=True)[1]
+    return None if copy_group.max() + 1 == len(equals) else copy_group
+
+
+def _equal_by_chance(
+    hash_rows: Any, n_columns: int, first_rows: np.ndarray, multiplicity: np.ndarray, factor: int
+) -> np.ndarray:
+    """Return the mask ``[rows]`` of rows that, if they equal others, were not copied: values are few, or filled in.
+
+    ``hash_rows`` is a `_row_hasher` of rows of ``n_columns`` columns. ``first_rows`` are the positions of the distinct
+    rows, ``multiplicity [distinct]`` says how often each is there, and ``factor`` how often all rows were repeated.
+    """
+    n_rows = int(multiplicity.sum())
+    if _has_few_values(hash_rows, n_columns, first_rows, n_rows // factor - len(first_rows)):
+        return np.ones(n_rows, bool)
+    # Equal values that are repeated with several labels were filled in.
+    same_values = np.unique(hash_rows(np.ones((1, n_columns), bool), label=False)[0], return_inverse=True)[1]
+    return np.bincount(same_values[first_rows], multiplicity > factor)[same_values] > 1
+
+
+def _ranks(group: np.ndarray, group_size: np.ndarray) -> np.ndarray:
+    """Return the number of earlier rows in each row's ``group [rows]``; ``group_size`` has the sizes ``[groups]``."""
+    ranks = np.empty(len(group), np.int64)
+    group_start = np.cumsum(group_size) - group_size
+    ranks[np.argsort(group, kind="stable")] = np.arange(len(group)) - np.repeat(group_start, group_size)
+    return ranks
 
 
 def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weight: Any = None) -> np.ndarray | None:
@@ -185,11 +208,11 @@ class GroupCounts(NamedTuple):
         return cls(np.concatenate(tables), code)
 
 
-def _is_natural(hash_rows: Any, n_columns: int, first: np.ndarray, repeated: int) -> bool:
-    """Return whether rows are equal by chance: then values are few, and many rows agree in parts of the columns, too.
+def _has_few_values(hash_rows: Any, n_columns: int, first: np.ndarray, repeated: int) -> bool:
+    """Return whether columns have so few values that rows are equal by chance: many agree in parts of the columns, too.
 
-    ``hash_rows`` is a `_row_hasher` of rows of ``n_columns`` columns. ``first`` has the positions of the distinct rows,
-    and ``repeated`` is the number of other rows, divided by how often all rows were repeated.
+    ``hash_rows`` is a `_row_hasher` of rows of ``n_columns`` columns. ``first`` has the positions of the distinct rows.
+    ``repeated`` is the number of further rows, divided by how often all rows were repeated.
     """
     if repeated == 0 or n_columns == 1:  # one column has no parts that could show how often rows agree by chance
         return True

@@ -1,7 +1,7 @@
 """Count instances into leaves, by the modes of ``counts=``, which say whose rows are counted.
 
 `counted_forest` makes a fitted model's forest with the counts of a mode. Out-of-bag counts need rows of every class
-that enough trees have not seen (`check_unseen`). For learning, rows of all classes get equally many such trees
+that enough trees have not seen (`check_enough_unseen`). For learning, rows of all classes get equally many such trees
 (`even_out_trees`).
 """
 
@@ -266,7 +266,7 @@ def counted_forest(forest: Forest, model: Any, counts: str, rows: LabelledRows, 
     mask = oob_mask(model, len(y), X=X, y=y, sample_weight=sample_weight, groups=groups) if mask is None else mask
     ungrouped = ungrouped_mask(model, len(y), X, y)
     position, has_groups = class_positions(forest.class_labels, y), not np.array_equal(mask, ungrouped)
-    check_unseen(mask, ungrouped, position, forest.class_labels, sample_weight)
+    check_enough_unseen(mask, ungrouped, position, forest.class_labels, sample_weight)
     leaves = leaf_index(forest, X) if leaves is None else leaves
     if not has_groups and (weights is None or len(np.unique(weights[weights > 0])) == 1):
         return Counted(count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves), mask, weights)
@@ -415,7 +415,7 @@ def shares_of_classes(
     return np.bincount(position, weight * mask.mean(axis=1), n_classes) / np.where(class_sums > 0, class_sums, np.nan)
 
 
-def check_unseen(
+def check_enough_unseen(
     mask: np.ndarray, ungrouped: np.ndarray, position: np.ndarray, labels: tuple, weight: np.ndarray | None = None
 ) -> None:
     """Raise a `TooFewUnseenError` if rows of some class, unlike those of another, are in nearly every bag.

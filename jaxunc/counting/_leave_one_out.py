@@ -4,6 +4,7 @@ import dataclasses
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from jaxunc._checks import as_weights, is_concrete
 from jaxunc._numerics import counts_dtype, map_over_devices, own_settings, subtract_counts
@@ -115,7 +116,12 @@ def leave_one_out(
     mask = as_mask(tree_mask, n, forest.n_trees)
     if traced:
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
-        answer = lambda beside, *rows: _answer_without_row(*beside, *rows)
+
+        def answer(beside, values, labels, weights, mask):
+            forest, plan, combiner = beside
+            row_counts = _row_counts(labels, weights, forest.n_classes)
+            return _answer_without_row(forest, plan, combiner, values, row_counts, mask)
+
         return map_over_devices(answer, values, labels, weights, mask, beside=(forest, plan, combiner))
     weights = as_weights(sample_weight, n)
     groups = rows_together(all_values, np.asarray(labels), groups, weight=weights)
@@ -132,32 +138,38 @@ def leave_one_out(
         mask = mask_by_group(mask, groups)
 
     def score(part: Part) -> PyTree:
-        labels_of_part, weight = (np.asarray(part.of(array)) for array in (labels, weights))
-        if groups is not None:
-            labels_of_part = group_counts[np.asarray(part.of(codes))]
-            weight = None
-        return _answer_without_row(forest, plan, combiner, part.of(values), labels_of_part, weight, part.of(mask))
+        if groups is None:
+            labels_of_part, part_weights = (np.asarray(part.of(array)) for array in (labels, weights))
+            row_counts = _row_counts(labels_of_part, part_weights, forest.n_classes)
+        else:
+            row_counts = group_counts[np.asarray(part.of(codes))]
+        return _answer_without_row(forest, plan, combiner, part.of(values), row_counts, part.of(mask))
 
     return drive(score, cut(n, Shapes(Chunk(block_rows, block_rows)), 1), 1)
 
 
 @own_settings()
-def _answer_without_row(forest, plan, combiner, values, labels, weights, mask) -> PyTree:
-    """Return the combiner's answer for each row, from the counts of its leaves minus the row's own counts.
+def _row_counts(labels, weights, n_classes: int) -> Array:
+    """Return the counts of each row by itself, ``[rows 1 classes]``: the row's weight in the row's class, else 0.
 
-    ``plan`` has the forest's trees packed for walking, and ``values [rows features]`` are encoded. A row counts by its
-    weight ``weights [rows]`` in its class ``labels [rows]``. If ``weights`` is None, ``labels`` holds the counts to
-    subtract, ``[rows trees classes]``: those of the row's group. ``mask [rows trees]`` is the tree mask, or None.
+    ``labels`` and ``weights`` are ``[rows]``. Integer weights make integer counts.
+    """
+    weights = jnp.asarray(weights)
+    return (jnp.eye(n_classes, dtype=weights.dtype)[labels] * weights[:, None])[:, None]
+
+
+@own_settings()
+def _answer_without_row(forest, plan, combiner, values, row_counts, mask) -> PyTree:
+    """Return the combiner's answer for each row, from the counts of its leaves minus ``row_counts``.
+
+    ``plan`` has the forest's trees packed for walking, and ``values [rows features]`` are encoded. ``row_counts`` are
+    those of the row, ``[rows 1 classes]``, or of its group, ``[rows trees classes]``. ``mask [rows trees]`` is the tree
+    mask, or None.
     """
     values = jnp.asarray(values)
     leaves = planned_leaf_index(forest.trees, plan, values)
     counts = planned_leaf_counts(forest, plan, values, leaves)
-    if weights is None:
-        row_counts = jnp.asarray(labels)
-    else:  # integer weights stay integers, and so do integer counts less such weights
-        weights = jnp.asarray(weights)
-        row_counts = jnp.eye(forest.n_classes, dtype=weights.dtype)[labels] * weights[:, None]
-        row_counts = jnp.broadcast_to(row_counts[:, None], (*leaves.shape, forest.n_classes))  # [rows trees classes]
+    row_counts = jnp.broadcast_to(row_counts, counts.shape)
     # In an empty leaf ``counts`` are those of the leaf's siblings, which do not hold the instance: subtract nothing.
     if forest.follows_forks:
         is_empty = forest.trees.feature[jnp.arange(forest.n_trees), leaves] < 0

@@ -1,6 +1,7 @@
 """Shapley values of leaf statistics by the rows that leaves cover, by Quadrature TreeSHAP (arXiv 2605.04497).
 
-Each tree is walked once, depth first, in O(L D) time for each instance: L leaves, D distinct columns on a path at most.
+Each tree is traversed once, depth first, in O(L D) time for each instance: L leaves, at most D distinct columns on a
+path.
 
 A coalition has every column with chance t. A column that it lacks sends an instance to each child by the child's share
 of the cover. Take a node and its column. Let z be the product of the shares at the tests of this column above the node,
@@ -31,9 +32,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from jaxunc._numerics import multiple_of, order_key, padded_rows, power_of_two
+from jaxunc._numerics import ceil_div, multiple_of, order_key, padded_rows, power_of_two
 from jaxunc.inference import Chunk, HostProgram, Shapes
 
 from ._calls import Kernel
@@ -47,54 +48,53 @@ SMALL = 8, 128
 OF_A_THREAD = 16
 """Number of instances that take as long as waking another thread."""
 STEP_BYTES = 2**28
-"""Most bytes of a walk's arrays for its current path; calls take fewer instances rather than more memory."""
+"""Most bytes of a traversal's arrays for its current path; calls take fewer instances rather than more memory."""
 NODES, DEPTH = 4096, 32
 """The least sizes of programs; larger ones are powers of two."""
 
 
-class Walk(NamedTuple):
-    """The inner nodes of all trees in the order in which a walk enters them; without the statistics of leaves."""
+class Steps(NamedTuple):
+    """The steps of a traversal, on the device. A *turn* is a node of two leaves; `_turns` draws an example."""
 
-    arrays: tuple[dict[str, Array], Array, dict[str, Array], Array]
-    """Arrays of all nodes; the other nodes (without two leaves), in the order in which the walk leaves them; arrays of
-    turns; the number of turns. A turn is a node of two leaves; after it the walk leaves some of the other nodes."""
+    nodes: dict[str, Array]
+    """Numbers of the inner nodes ``[nodes ...]`` by name, in the order of entry."""
+    leave_order: Int[Array, "nodes"]
+    """The nodes other than turns, in the order in which the traversal leaves them."""
+    turns: dict[str, Array]
+    """Numbers of the turns ``[turns]`` by name, in the order of entry."""
+    n_turns: Int[Array, ""]
+
+
+class Traversal(NamedTuple):
+    """A way through all trees, one after the other, each depth first; without the statistics of leaves."""
+
+    steps: Steps
     depth: int
     """Number of entries for a path's nodes; the first entry is above the root."""
     leaves: Int[np.ndarray, "nodes 2"]
-    """The paths that end at the first and at the second child; -1 where the child is not a leaf."""
+    """The paths that end at the first and at the second child, in the order of entry; -1 where a child is no leaf."""
     shares: Float[np.ndarray, "paths"]
     """The share of its tree's rows in the leaf of each path."""
 
 
-def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Walk:
-    """Return the walk through ``unrolled`` trees; ``cover`` has the number of rows in each leaf."""
+def make_traversal(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Traversal:
+    """Return the traversal of ``unrolled`` trees; ``cover`` has the number of rows in each leaf."""
     left, above, shares = shares_of_cover(unrolled, cover)
-    nodes, levels, n_nodes = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
-    # By edge: the path that ends there, and the number of inner nodes below; roots share the last entry, edge -1.
-    parent, depth, path = nodes.edge // 2, np.empty(n_nodes, int), np.full(2 * n_nodes + 1, -1)
-    path[unrolled.edge] = np.arange(len(unrolled.edge))
-    below, size = np.zeros(2 * n_nodes + 1, int), np.empty(n_nodes, int)
-    for level in reversed(levels):
-        size[level] = 1 + below[2 * level.start : 2 * level.stop].reshape(-1, 2).sum(axis=1)
-        below[nodes.edge[level]] = size[level]
-    leaves, below = path[:-1].reshape(n_nodes, 2), below[:-1].reshape(n_nodes, 2)
+    nodes, n_nodes = unrolled.nodes, len(unrolled.nodes.edge)
+    leaves, has_edge = np.full(2 * n_nodes, -1), unrolled.edge >= 0  # a leaf that is a root has no edge
+    leaves[unrolled.edge[has_edge]] = np.flatnonzero(has_edge)
+    leaves = leaves.reshape(n_nodes, 2)
     flip = (leaves[:, 0] < 0) & (leaves[:, 1] >= 0)  # the only leaf of two children becomes the first
-    leaves, below = (np.where(flip[:, None], array[:, ::-1], array) for array in (leaves, below))
-    is_second = (nodes.edge % 2 == 1) != flip[parent]
-    entry = np.empty(n_nodes, int)  # position of each node in the order in which the walk enters nodes
-    for k, level in enumerate(levels):
-        depth[level] = k + 1
-        after = 1 + entry[parent[level]] + np.where(is_second[level], below[parent[level], 0], 0)
-        entry[level] = after if k else np.cumsum(size[level]) - size[level]  # a root follows all trees before it
-    order = np.argsort(entry)
-    n_points = max(1, -(-unrolled.most_columns // 2))
-    t, weight = np.polynomial.legendre.leggauss(n_points if n_points <= 4 else multiple_of(2, n_points))
-    t, weight = (t + 1) / 2, weight / 2
+    leaves = np.where(flip[:, None], leaves[:, ::-1], leaves)
+    parent, is_root = nodes.edge // 2, nodes.edge < 0
+    is_second = ~is_root & ((nodes.edge % 2 == 1) != flip[parent])
+    entry, depth, last = _entry_order(unrolled, is_second)
+    t, weight = _quadrature(unrolled.most_columns)
     a = t + (1 - t) * above[:, None]
     first, c = np.where(flip, 1 - left, left), (1 - t) / a
     # The chance of a child is offset + slope p, with the p of its parent; the chance of a root is 1.
-    offset, slope = ((depth == 1) | is_second), np.where(depth == 1, 0, np.where(is_second, -1, 1))
-    arrays = nodes._asdict() | {
+    slope = np.where(is_root, 0, np.where(is_second, -1, 1))
+    numbers = nodes._asdict() | {
         "depth": depth,
         "flip": flip,
         "missing_first": nodes.missing_right == flip,
@@ -103,53 +103,93 @@ def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Wa
         "z_second": above * (1 - first),
         "c": c,
         "weight": weight / a**2,
-        "offset": offset.astype(float),
+        "offset": (is_root | is_second).astype(float),
         "slope": slope.astype(float),
         "c_above": c[parent] * slope[:, None],
         "pops": leaves[:, 0] < 0,
     }
-    arrays, leaves = jax.tree.map(lambda array: array[order], (arrays, leaves))
-    depth, end = depth[order], entry[order] + size[order] - 1  # end: the last node that is entered below a node
-    is_turn = (leaves >= 0).all(axis=1)
-    turn, others = np.flatnonzero(is_turn), np.flatnonzero(~is_turn)
-    leave_order = others[np.lexsort((-depth[others], end[others]))]
-    turns = {
-        "node": turn,
-        "n_left": np.bincount(np.searchsorted(turn, end[others]), minlength=len(turn)),
-        # The depth at which a statistic is kept: that of the next entered node's parent, whose first child is done.
-        "keeps": depth[(turn + 1) % n_nodes] - 1,
-    }
+    order = np.argsort(entry)
+    numbers, leaves, depth, last = jax.tree.map(lambda array: array[order], (numbers, leaves, depth, last))
+    turns, leave_order = _turns((leaves >= 0).all(axis=1), depth, last)
     dtype, n_all = jnp.result_type(float), power_of_two(n_nodes, NODES)
 
     def padded(array: np.ndarray, n_rows: int = n_all) -> np.ndarray:
         return padded_rows(array.astype({"f": dtype, "i": np.int32, "b": bool}[array.dtype.kind]), n_rows)
 
-    turns = {name: padded(array, n_all // 2) for name, array in turns.items()}
-    on_device = jax.device_put((jax.tree.map(padded, arrays), padded(leave_order), turns, np.int32(len(turn))))
-    return Walk(on_device, power_of_two(len(levels) + 1, DEPTH), leaves, shares)
+    padded_turns = {name: padded(array, n_all // 2) for name, array in turns.items()}
+    n_turns = np.int32(len(turns["node"]))
+    steps = Steps(*jax.device_put((jax.tree.map(padded, numbers), padded(leave_order), padded_turns, n_turns)))
+    return Traversal(steps, power_of_two(len(unrolled.levels) + 1, DEPTH), leaves, shares)
 
 
-def kernel_by_cover(walk: Walk, leaf_stats: Float[Array, "nodes 2 stat"], platform: str) -> Kernel:
-    """Return the `Kernel` of Shapley values by a walk; ``leaf_stats`` is made by `leaf_numbers`.
+def _entry_order(unrolled: Unrolled, is_second: Bool[np.ndarray, "nodes"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (position, depth, last position) of each node, ``[nodes]``, in the order in which nodes are entered.
+
+    ``is_second`` says whether a node is the second child. The last position is that of the last node entered below.
+    """
+    edge, later_levels = unrolled.nodes.edge, unrolled.levels[1:]
+    parent, size = edge // 2, np.ones(len(edge), int)  # size: number of nodes below, and the node itself
+    for level in reversed(later_levels):
+        np.add.at(size, parent[level], size[level])
+    # A root follows all trees before it, and a second child all nodes of the first.
+    position, depth = np.cumsum(size * (edge < 0)) - size, np.ones(len(edge), int)
+    for k, level in enumerate(later_levels, start=2):
+        depth[level], above = k, parent[level]
+        position[level] = position[above] + np.where(is_second[level], size[above] - size[level], 1)
+    return position, depth, position + size - 1
+
+
+def _quadrature(n_columns: int) -> tuple[Float[np.ndarray, "points"], Float[np.ndarray, "points"]]:
+    """Return (points, weights) on [0, 1] that are exact for paths of up to ``n_columns`` distinct columns."""
+    n_points = max(1, ceil_div(n_columns, 2))
+    t, weight = np.polynomial.legendre.leggauss(n_points if n_points <= 4 else multiple_of(2, n_points))
+    return (t + 1) / 2, weight / 2
+
+
+def _turns(
+    is_turn: Bool[np.ndarray, "nodes"], depth: Int[np.ndarray, "nodes"], last: Int[np.ndarray, "nodes"]
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    r"""Return (numbers of the turns by name, the other nodes in the order of leaving); nodes come in order of entry.
+
+    ``last`` is the last node that is entered below a node. At a turn the traversal enters the nodes down to it, leaves
+    those whose last node it is, and keeps the statistic of the uppermost by its parent's depth. Of three nodes two are
+    turns::
+
+           0           node  enters  n_left  leaves  keeps
+          / \          1     0, 1    0       -       1, the statistic of node 1
+         1   2         2     2       1       0       0, that of node 0, which is not read
+    """
+    turn, others = np.flatnonzero(is_turn), np.flatnonzero(~is_turn)
+    numbers = {
+        "node": turn,
+        "n_left": np.bincount(np.searchsorted(turn, last[others]), minlength=len(turn)),
+        # The parent of the uppermost node is that of the node that is entered next, its second child.
+        "keeps": depth[(turn + 1) % len(depth)] - 1,
+    }
+    return numbers, others[np.lexsort((-depth[others], last[others]))]
+
+
+def kernel_by_cover(traversal: Traversal, leaf_stats: Float[Array, "nodes 2 stat"], platform: str) -> Kernel:
+    """Return the `Kernel` of Shapley values by a traversal; ``leaf_stats`` is made by `leaf_numbers`.
 
     ``platform``, "cpu" or "accelerator", sets the shapes of calls.
     """
-    nodes, *others = walk.arrays
+    nodes, depth = traversal.steps.nodes, traversal.depth
     n_points, n_stats = nodes["c"].shape[1], leaf_stats.shape[2]
-    path_bytes = walk.depth * n_points * (1 + n_stats) * leaf_stats.dtype.itemsize
+    path_bytes = depth * n_points * (1 + n_stats) * leaf_stats.dtype.itemsize
     max_rows, call_cost = CALLS[platform]
     rows = min(max_rows, power_of_two(STEP_BYTES // path_bytes + 1, 2 * SMALL[-1]) // 2)
     shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), call_cost, OF_A_THREAD)
-    return Kernel(_values, walk.depth, (nodes | {"leaf_stats": leaf_stats}, *others), shapes)
+    return Kernel(_values, depth, traversal.steps._replace(nodes=nodes | {"leaf_stats": leaf_stats}), shapes)
 
 
-def leaf_numbers(walk: Walk, table: Float[np.ndarray, "paths stat"]) -> Float[Array, "nodes 2 stat"]:
-    """Return the statistics of both children of each node of the walk, on the device; ``table`` has those of paths.
+def leaf_numbers(traversal: Traversal, table: Float[np.ndarray, "paths stat"]) -> Float[Array, "nodes 2 stat"]:
+    """Return the statistics of both children of each node of the traversal, on the device.
 
-    A child that is not a leaf has the numbers of some path, which are not read.
+    ``table`` has those of paths. A child that is not a leaf has the numbers of some path, which are not read.
     """
-    leaf_stats = table.astype(jnp.result_type(float))[walk.leaves]
-    return jax.device_put(padded_rows(leaf_stats, len(walk.arrays[0]["c"])))
+    leaf_stats = table.astype(jnp.result_type(float))[traversal.leaves]
+    return jax.device_put(padded_rows(leaf_stats, len(traversal.steps.nodes["c"])))
 
 
 def _take(array: Array, index: Array) -> Array:
@@ -162,6 +202,14 @@ def _put(array: Array, part: Array, index: Array) -> Array:
     return lax.dynamic_update_index_in_dim(array, part, index, 0)
 
 
+class _Instances(NamedTuple):
+    """The instances of a call, which are the last axis, ``rows``, of all arrays here."""
+
+    keys: Int[Array, "features rows"]
+    is_missing: Bool[Array, "features rows"] | None
+    mask: Bool[Array, "trees rows"] | None
+
+
 class _PathNumbers(NamedTuple):
     """Numbers of the nodes on the current path, ``[depth ... rows]``: W, alpha and beta of the module's formulas."""
 
@@ -170,85 +218,98 @@ class _PathNumbers(NamedTuple):
     beta: Array
 
 
-@partial(HostProgram, static_argnums=(0, 1))
-def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array | None) -> Array:
-    """Return the Shapley values of instances ``x``, ``[instances features stat]``, by one walk through all trees.
+class _WalkState(NamedTuple):
+    """What a traversal holds between turns."""
 
-    ``has_missing`` says whether ``x`` may hold missing values. ``depth`` and ``arrays`` are those of the `Walk`, with
-    ``leaf_stats`` among the nodes' arrays. ``mask [instances trees]`` is the tree mask, or None. The loop goes from
-    turn to turn. It enters the nodes down to the turn, and then leaves those whose second child is done. ``path`` has
-    the numbers of the path, ``first_stats`` the statistics expected at first children, by depth.
+    total: Float[Array, "features stat rows"]
+    """The Shapley values of the nodes that were left."""
+    first_stats: Float[Array, "depth stat points rows"]
+    """The statistics expected at first children, by their parents' depths."""
+    path: _PathNumbers
+    n_entered: Int[Array, ""]
+    n_left: Int[Array, ""]
+    """Number of nodes that were left, without turns."""
+
+
+@partial(HostProgram, static_argnums=(0, 1))
+def _values(has_missing: bool, depth: int, steps: Steps, x: Array, mask: Array | None) -> Array:
+    """Return the Shapley values of instances ``x``, ``[instances features stat]``, by one traversal of all trees.
+
+    ``has_missing`` says whether ``x`` may hold missing values. ``depth`` and ``steps`` are those of the `Traversal`,
+    with ``leaf_stats`` among the nodes' numbers. ``mask [instances trees]`` is the tree mask, or None.
     """
-    nodes, leave_order, turns, n_turns = arrays
-    n_stats, n_points, dtype = nodes["leaf_stats"].shape[-1], nodes["c"].shape[1], nodes["c"].dtype
-    keys, is_missing = order_key(x).T, jnp.isnan(x).T if has_missing else None
-    mask_of_trees = None if mask is None else mask.T
+    points, n_stats = steps.nodes["c"], steps.nodes["leaf_stats"].shape[-1]
+    instances = _Instances(order_key(x).T, jnp.isnan(x).T if has_missing else None, None if mask is None else mask.T)
 
     def zeros(*shape: int) -> Array:
-        return jnp.zeros((*shape, len(x)), dtype)
+        return jnp.zeros((*shape, len(x)), points.dtype)
 
-    def enter(i: Array, path: _PathNumbers) -> _PathNumbers:
-        """Return the path with node i added: its alpha and beta, and the instances' chance to arrive there."""
-        g = {name: _take(part, i) for name, part in nodes.items()}  # the node's numbers by name
-        key, level = _take(keys, g["column"]), g["depth"]
-        passes, goes_first = (key > g["low"]) & (key <= g["high"]), (key <= g["threshold"]) != g["flip"]
-        if is_missing is not None:
-            is_absent = _take(is_missing, g["column"])
-            passes = jnp.where(is_absent, g["missing"], passes)
-            goes_first = jnp.where(is_absent, g["missing_first"], goes_first)
-        alpha = jnp.where(passes, goes_first.astype(dtype), g["share"])
-        beta = jnp.where(passes, jnp.where(goes_first, -g["z_second"], g["z_first"]), 0)
-        alpha, beta = _put(path.alpha, alpha, level), _put(path.beta, beta, level)
-        arrive = _take(path.arrive, level - 1)
-        if mask_of_trees is not None:  # an instance does not arrive at the root of a masked tree
-            arrive = jnp.where(level == 1, _take(mask_of_trees, g["tree"]).astype(dtype), arrive)
-        chance = g["offset"] + g["slope"] * _take(alpha, level - 1) + g["c_above"][:, None] * _take(beta, level - 1)
-        return _PathNumbers(_put(path.arrive, arrive * chance, level), alpha, beta)
-
-    def leave(i: Array, state: tuple[Array, Array], path: _PathNumbers, first_stats: Array) -> tuple[Array, Array]:
-        """Add the shares of the i-th node that the walk leaves; return the totals, and the statistic expected there.
-
-        ``state`` has the totals so far, and the statistic expected at the node's second child.
-        """
-        total, second = state
-        node = _take(leave_order, i)
-        g = {name: _take(part, node) for name, part in nodes.items()}
-        # "pops": the first child is an inner node, whose statistic was kept when the walk left it.
-        difference = jnp.where(g["pops"], _take(first_stats, g["depth"]), g["leaf_stats"][0][:, None, None]) - second
-        return add(g, total, path, difference), expect(g, path, second, difference)
-
-    def add(g: dict[str, Array], total: Array, path: _PathNumbers, difference: Array) -> Array:
-        """Return ``total`` with the share of a node added to its column.
-
-        ``g`` has the node's numbers by name; ``difference`` is the first child's expected statistic less the second's.
-        """
-        arrive, beta = (_take(part, g["depth"]) for part in (path.arrive, path.beta))
-        share = (g["weight"][:, None] * arrive * difference).sum(axis=1)
-        return _put(total, _take(total, g["column"]) - beta * share, g["column"])
-
-    def expect(g: dict[str, Array], path: _PathNumbers, second: Array, difference: Array) -> Array:
-        """Return the expected statistic at a node, ``[stat points rows]``; ``second`` is that at its second child.
-
-        ``g``, ``path`` and ``difference`` are as for `add`.
-        """
-        alpha, beta = (_take(part, g["depth"]) for part in (path.alpha, path.beta))
-        return second + (alpha + g["c"][:, None] * beta) * difference
-
-    def turn(k: Array, state: tuple) -> tuple:
-        """Enter the nodes down to the k-th turn, add its shares, and leave the nodes that are done.
-
-        ``state`` has the totals, ``first_stats``, ``path``, and the numbers of nodes entered and left so far.
-        """
-        total, first_stats, path, i, j = state
-        turn_numbers = {name: _take(part, k) for name, part in turns.items()}
-        node, last = turn_numbers["node"], j + turn_numbers["n_left"]
-        path = lax.fori_loop(i, node + 1, enter, path)
-        g = {name: _take(part, node) for name, part in nodes.items()}
-        first, second = g["leaf_stats"][..., None, None]
-        start = add(g, total, path, first - second), expect(g, path, second, first - second)
-        total, statistic = lax.fori_loop(j, last, partial(leave, path=path, first_stats=first_stats), start)
-        return total, _put(first_stats, statistic, turn_numbers["keeps"]), path, node + 1, last
-
+    n_points = points.shape[1]
     path = _PathNumbers(1 + zeros(depth, n_points), zeros(depth), zeros(depth))  # each root is reached with chance 1
-    start = zeros(x.shape[1], n_stats), zeros(depth, n_stats, n_points), path, jnp.int32(0), jnp.int32(0)
-    return lax.fori_loop(0, n_turns, turn, start)[0].transpose(2, 0, 1)
+    start = _WalkState(zeros(x.shape[1], n_stats), zeros(depth, n_stats, n_points), path, jnp.int32(0), jnp.int32(0))
+    return lax.fori_loop(0, steps.n_turns, partial(_turn, steps, instances), start).total.transpose(2, 0, 1)
+
+
+def _turn(steps: Steps, instances: _Instances, k: Array, state: _WalkState) -> _WalkState:
+    """Return the state after turn k: enter the nodes down to it, add its shares, and leave the nodes that are done."""
+    turn = _entries(steps.turns, k)
+    n_entered, n_left = turn["node"] + 1, state.n_left + turn["n_left"]
+    path = lax.fori_loop(state.n_entered, n_entered, partial(_enter, steps.nodes, instances), state.path)
+    node = _entries(steps.nodes, turn["node"])
+    sums = _close(node, path, state.total, *node["leaf_stats"][..., None, None])
+    leave = partial(_leave, steps, path, state.first_stats)
+    total, statistic = lax.fori_loop(state.n_left, n_left, leave, sums)
+    return _WalkState(total, _put(state.first_stats, statistic, turn["keeps"]), path, n_entered, n_left)
+
+
+def _enter(nodes: dict[str, Array], instances: _Instances, i: Array, path: _PathNumbers) -> _PathNumbers:
+    """Return the path with node i added: its alpha and beta, and the instances' chance to arrive there."""
+    node = _entries(nodes, i)
+    key, level, dtype = _take(instances.keys, node["column"]), node["depth"], node["c"].dtype
+    passes, goes_first = (key > node["low"]) & (key <= node["high"]), (key <= node["threshold"]) != node["flip"]
+    if instances.is_missing is not None:
+        is_absent = _take(instances.is_missing, node["column"])
+        passes = jnp.where(is_absent, node["missing"], passes)
+        goes_first = jnp.where(is_absent, node["missing_first"], goes_first)
+    alpha = jnp.where(passes, goes_first.astype(dtype), node["share"])
+    beta = jnp.where(passes, jnp.where(goes_first, -node["z_second"], node["z_first"]), 0)
+    alpha, beta = _put(path.alpha, alpha, level), _put(path.beta, beta, level)
+    arrive = _take(path.arrive, level - 1)
+    if instances.mask is not None:  # an instance does not arrive at the root of a masked tree
+        arrive = jnp.where(level == 1, _take(instances.mask, node["tree"]).astype(dtype), arrive)
+    alpha_above, beta_above = _take(alpha, level - 1), _take(beta, level - 1)
+    chance = node["offset"] + node["slope"] * alpha_above + node["c_above"][:, None] * beta_above
+    return _PathNumbers(_put(path.arrive, arrive * chance, level), alpha, beta)
+
+
+def _leave(
+    steps: Steps, path: _PathNumbers, first_stats: Array, position: Array, sums: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """Leave the node at a ``position`` in the order of leaving; return what `_close` does.
+
+    ``sums`` are (the totals so far, the statistic expected at the node's second child, which was left before).
+    """
+    node, (total, second) = _entries(steps.nodes, _take(steps.leave_order, position)), sums
+    # "pops": the first child is an inner node, whose statistic was kept when the traversal left it.
+    first = jnp.where(node["pops"], _take(first_stats, node["depth"]), node["leaf_stats"][0][:, None, None])
+    return _close(node, path, total, first, second)
+
+
+def _close(
+    node: dict[str, Array], path: _PathNumbers, total: Array, first: Array, second: Array
+) -> tuple[Array, Array]:
+    """Return (``total`` with the node's share added to its column, the statistic expected at the node).
+
+    ``node`` has the node's numbers by name. ``first`` and ``second`` are the statistics expected at its children, of
+    shapes that broadcast to ``[stat points rows]``.
+    """
+    arrive, alpha, beta = (_take(part, node["depth"]) for part in path)
+    difference = first - second
+    share = (node["weight"][:, None] * arrive * difference).sum(axis=1)
+    total = _put(total, _take(total, node["column"]) - beta * share, node["column"])
+    return total, second + (alpha + node["c"][:, None] * beta) * difference
+
+
+def _entries(arrays: dict[str, Array], index: Array) -> dict[str, Array]:
+    """Return the entry of each array at ``index``, by name."""
+    return {name: _take(array, index) for name, array in arrays.items()}

@@ -4,7 +4,7 @@ If several paths lead to one node, as tests of categories make them do, the node
 is divided evenly among these paths. So the shares of paths that differ in one column alone add up to those of one test.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -91,46 +91,71 @@ class Unrolled(NamedTuple):
         return self.paths.column.shape[1]
 
 
+class _Level(NamedTuple):
+    """Nodes of one level of all trees ``[nodes]``, each with the path that leads to it."""
+
+    tree: np.ndarray
+    node: np.ndarray
+    edge: np.ndarray  # the edge that leads to the node; -1 for a root
+    paths: Paths
+
+    def of(self, chosen: np.ndarray) -> "_Level":
+        """Return the nodes that ``chosen`` selects, a mask."""
+        return _Level(self.tree[chosen], self.node[chosen], self.edge[chosen], self.paths.of(chosen))
+
+
 def unroll(trees: Trees) -> Unrolled:
     """Return the paths of concrete trees, on the host; raise a ValueError if a level has more than `MOST` nodes."""
-    child, column, threshold, missing_right = _tests(trees)
-    tree, n_nodes = np.arange(trees.n_trees), 0
-    node, edge, paths = np.zeros_like(tree), np.full_like(tree, -1), Paths.of_roots(trees.n_trees)
-    inner_nodes, levels, ends = [], [], []
-    while len(node):
-        is_leaf = child[tree, node] == node
-        ends.append((edge[is_leaf], tree[is_leaf], node[is_leaf], paths.of(is_leaf)))
-        tree, node, edge, paths = tree[~is_leaf], node[~is_leaf], edge[~is_leaf], paths.of(~is_leaf)
-        if len(node) > MOST:
+    child, *_ = tests = _tests(trees)
+    tree = np.arange(trees.n_trees)
+    level = _Level(tree, np.zeros_like(tree), np.full_like(tree, -1), Paths.of_roots(trees.n_trees))
+    all_nodes, slices, ends, n_nodes = [], [], [], 0
+    while len(level.node):
+        is_leaf = child[level.tree, level.node] == level.node
+        ends.append(level.of(is_leaf))
+        inner = level.of(~is_leaf)
+        if len(inner.node) > MOST:
             raise ValueError(
                 f"tests of sets below each other lead to more than {MOST} paths, too many to explain: pass a model of "
                 "less depth, or with fewer categories in a test."
             )
-        row = np.arange(len(node))
-        paths, index = paths.add_tests(column[tree, node])
-        test = tuple(part[tree, node] for part in (column, threshold, missing_right))
-        inner_nodes.append((edge, tree, *test, *(part[row, index] for part in paths[1:])))
-        levels.append(slice(n_nodes, n_nodes + len(node)))
-        # All left children of the level, then all right ones; an entry is (path, index of the tested column in it).
-        parent, right = np.tile(row, 2), np.repeat([False, True], len(node))
-        entry, key, edge, n_nodes = (
-            (np.arange(2 * len(node)), index[parent]),
-            test[1][parent],
-            2 * (n_nodes + parent) + right,
-            n_nodes + len(node),
-        )
-        paths = paths.of(parent)
-        paths.low[entry] = np.where(right, np.maximum(paths.low[entry], key), paths.low[entry])
-        paths.high[entry] = np.where(right, paths.high[entry], np.minimum(paths.high[entry], key))
-        paths.missing[entry] &= test[2][parent] == right
-        paths.last[entry] = edge
-        tree, node = tree[parent], child[tree, node][parent] + right
-    width = max(part.column.shape[1] for *_, part in ends)
-    ends = [(*leaf_fields, *part.widen(width)) for *leaf_fields, part in ends]
-    nodes, (edge, tree, leaf, *parts) = (
-        [np.concatenate(part) for part in zip(*parts, strict=True)] for parts in (inner_nodes, ends)
-    )
-    return Unrolled(Nodes(*nodes), levels[:-1], edge, tree, leaf, Paths(*parts))  # the last level is empty
+        nodes, level = _children(inner, tests, n_nodes)
+        all_nodes.append(nodes)  # the last level has none, but the dtypes of a forest of lone leaves
+        if len(inner.node):
+            slices.append(slice(n_nodes, n_nodes + len(inner.node)))
+        n_nodes += len(inner.node)
+    width = max(end.paths.column.shape[1] for end in ends)
+    paths = _join([end.paths.widen(width) for end in ends])
+    tree, leaf, edge = (np.concatenate(part) for part in zip(*(end[:3] for end in ends), strict=True))
+    return Unrolled(_join(all_nodes), slices, edge, tree, leaf, paths)
+
+
+def _children(level: _Level, tests: tuple[np.ndarray, ...], first: int) -> tuple[Nodes, _Level]:
+    """Return the nodes of a level of inner nodes, and the level below: all left children, then all right ones.
+
+    ``tests`` are those of `_tests`; ``first`` is the number of the level's first node in `Nodes`.
+    """
+    child, *test = (part[level.tree, level.node] for part in tests)
+    column, threshold, missing_right = test
+    paths, index = level.paths.add_tests(column)
+    n, row = len(column), np.arange(len(column))
+    nodes = Nodes(level.edge, level.tree, *test, *(part[row, index] for part in paths[1:]))
+    parent, right = np.tile(row, 2), np.repeat([False, True], n)
+    edge, below = 2 * (first + parent) + right, paths.of(parent)
+    below.high[row, index] = np.minimum(nodes.high, threshold)  # of left children
+    below.low[n + row, index] = np.maximum(nodes.low, threshold)  # of right children
+    tested = np.arange(2 * n), index[parent]
+    below.missing[tested] &= missing_right[parent] == right
+    below.last[tested] = edge
+    return nodes, _Level(level.tree[parent], child[parent] + right, edge, below)
+
+
+_Record = TypeVar("_Record", Nodes, Paths)
+
+
+def _join(records: list[_Record]) -> _Record:
+    """Return one record of all: each field's arrays one after the other."""
+    return type(records[0])(*map(np.concatenate, zip(*records, strict=True)))
 
 
 def leaves_of(trees: Trees, values: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, "rows trees"]:

@@ -44,7 +44,7 @@ def check_forest(forest: Forest) -> Forest:
     trees = forest.trees
     names = ("feature", "threshold", "child", "missing_right")
     _check_shapes({name: getattr(trees, name) for name in names} | _codes(forest))
-    _check_classes(forest)
+    _check_class_columns(forest)
     _raise_if_broken(forest, "forest", _TREE_CHECKS | _COUNT_CHECKS)
     if not _forks_are_whole(trees):
         raise ValueError(f"the arrays make no valid forest: {_FORK_MESSAGE}.")
@@ -93,7 +93,7 @@ def _codes(forest: Forest) -> dict[str, Array]:
     }
 
 
-def _check_classes(forest: Forest) -> None:
+def _check_class_columns(forest: Forest) -> None:
     """Raise a ValueError unless all count tables have a column for each class, and the mode of empty leaves exists."""
     n_labels = len(forest.class_labels)
     shapes = {"count_table": np.shape(forest.count_table), "prior": np.shape(forest.prior)}

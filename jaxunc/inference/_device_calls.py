@@ -88,13 +88,19 @@ def answer_on_device(
 ) -> tuple[PyTree, bool]:
     """Return (answers, whether any value is missing) for rows of the host or of a device.
 
-    Answers for rows of the host are NumPy arrays, unless there is one part without padding.
+    Answers for rows of the host are NumPy arrays, unless there is one part without padding. If the caller has looked at
+    the values, the program's first answers are returned; else their mark decides:
+
+    | ``missing`` | ``guess`` | missing values told apart | finite | missing | infinite |
+    |---|---|---|---|---|---|
+    | True, False | | if ``missing`` | answers | answers | answers |
+    | None | True | yes | answers | answers | error |
+    | None | False | no | answers | a second call, as if by the row above | error |
 
     Parameters
     ----------
     program
-        The program. It is first called for rows without missing values, unless ``missing`` or ``guess`` says that
-        there are some; and again for rows with them, if some are found.
+        The program.
     values
         The rows, dense or `SparseRows`.
     mask
@@ -116,19 +122,21 @@ def answer_on_device(
     ValueError
         If values are infinite or too large for float32; only for ``missing=None``.
     """
-    tells_missing = guess if missing is None else missing
-    # The least mark with which answers are not used: infinite values are refused, and missing ones, if the program did
-    # not tell them apart, need another call. No mark if the caller has looked at the values.
-    refused = BEYOND + 1 if missing is not None else BEYOND if tells_missing else MISSING
+    cut_in_parts = partial(device_parts, row_bytes=row_bytes, least=least)
+
+    def answer(tells_missing: bool, refused: int) -> tuple[PyTree, int]:
+        """Return (answers, mark) of the program; with a mark of ``refused`` or more answers may be None."""
+        return _answer(partial(program, tells_missing), values, mask, cut_in_parts, refused, n_devices)
+
     with outside_traces():
-        parts = partial(device_parts, row_bytes=row_bytes, least=least)
-        answer, mark = _answer(partial(program, tells_missing), values, mask, parts, refused, n_devices)
-        if mark == BEYOND and missing is None:
+        if missing is not None:
+            return answer(missing, BEYOND + 1)[0], missing
+        answers, mark = answer(guess, BEYOND if guess else MISSING)
+        if mark == MISSING and not guess:
+            answers, mark = answer(True, BEYOND)
+        if mark == BEYOND:
             refuse_infinite(values)
-    if mark >= refused and not tells_missing:
-        options = {"n_devices": n_devices, "least": least}
-        return answer_on_device(program, values, mask, row_bytes, missing=None, guess=True, **options)
-    return answer, mark == MISSING if missing is None else missing
+        return answers, mark == MISSING
 
 
 def _answer(

@@ -16,6 +16,7 @@ and for tests that ranges give the bits of the whole.
 """
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -101,14 +102,17 @@ class Spec(NamedTuple):
         """Return the number of columns of keys and words for data of ``n_features``; keys are doubled for missing."""
         return n_features * (1 + self.missing) + self.words
 
-    def selects(self, block: int) -> bool:
-        """Return whether ``block`` instances select leaf values (`select_leaves`); only in complete trees."""
+    def selects_sooner(self, block: int) -> bool:
+        """Return whether ``block`` instances select leaf values (`select_leaves`) sooner than they walk at once.
+
+        False where trees are not complete.
+        """
         return self.complete > 0 and (block >= LEAST_TOGETHER or self.complete <= QUICK_DEPTH)
 
     @property
     def small_block(self) -> int:
         """Most instances of a block if a batch has fewer than `LEAST_TOGETHER`: 1, or as many as select cheaply."""
-        if not self.selects(1):
+        if not self.selects_sooner(1):
             return 1
         # Each column makes the tests again, and more columns take longer to merge and to finish.
         tests = max(len(self.layout.columns), 1) ** 2 * (2**self.complete - 1)
@@ -217,21 +221,11 @@ class PackedTrees(eqx.Module):
         limit = min(n, spec.block)
         size, n_blocks = blocks or (min(block_size(spec.walk, self.n_trees, columns, n, spec.small_block), limit), None)
         rows_at = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)
-        # The second axis of a collected plane is as long as the number of trees in the carry.
-        widths = [
-            entry[0].shape[1] for merge, entry in zip(merging.planes, carry or (), strict=False) if merge.collects
-        ]
-        n_before = max(widths, default=0)
-
-        merge_block = self._by_level
-        if spec.walk == "blocks":
-            at_once = walks_at_once(size, self.n_trees) and not spec.selects(size)
-            merge_block = self._few if at_once else self._by_tree
+        keys_of, merge_block = self._way(size)
 
         def include_block(out, start, _):
             """Return ``out`` with the carry of the block at ``start``; of a single block that carry alone."""
             # Keys are made for one block at a time: the keys of all instances would take as much memory as the data.
-            keys_of = keys_of_few if spec.walk == "blocks" and size < LEAST_TOGETHER else column_keys
             keys = keys_of(rows_at(X, start), missing=spec.missing)
             in_mask = None if mask is None else rows_at(mask, start)
             block_carry = varying_as(X, merging.start(shapes(size)))
@@ -242,14 +236,37 @@ class PackedTrees(eqx.Module):
                 return merged
             return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0), out, merged)
 
-        # Collected planes have their final width from the start, and are filled block by block.
-        final_shape = lambda entry: (n, n_before + self.n_trees, *entry.shape[2:])
-        blank = lambda merge, entry: (
-            (jnp.full(final_shape(entry[0]), merge.neutral, entry[0].dtype),) if merge.collects else entry
-        )
-        out = [blank(merge, entry) for merge, entry in zip(merging.planes, merging.start(shapes(n)), strict=True)]
-        out = varying_as(X, out)
+        out = varying_as(X, self._blank(merging, merging.start(shapes(n)), carry))
         return over_blocks(include_block, out, n, size, n_blocks) if n else out
+
+    def _way(self, block: int) -> tuple[Callable[..., Any], Callable[..., list[Any]]]:
+        """Return (the function that makes keys, the method that merges all trees) for blocks of ``block`` instances.
+
+        The first row that fits counts:
+
+        | walk | trees | block | method |
+        |---|---|---|---|
+        | "levels" | | | `_by_level`: walked at once, merged by one reduction |
+        | "blocks" | complete | selects sooner (`Spec`) | `_by_tree`: selected tree by tree |
+        | "blocks" | any | few pairs (`walks_at_once`) | `_few`: walked at once, an instance by itself by `walk_one` |
+        | "blocks" | complete | others | `_by_tree`: selected tree by tree |
+        | "blocks" | with a top | others | `_by_tree`: walked tree by tree |
+        """
+        if self.spec.walk == "levels":
+            return column_keys, self._by_level
+        at_once = walks_at_once(block, self.n_trees) and not self.spec.selects_sooner(block)
+        return keys_of_few if block < LEAST_TOGETHER else column_keys, self._few if at_once else self._by_tree
+
+    def _blank(self, merging: Merging, start: list[Any], carry: list[Any] | None) -> list[Any]:
+        """Return arrays for the carry of all instances, which blocks fill: ``start``, the carry of no trees.
+
+        Collected planes have their final width from the start: the trees of ``carry`` (None: no trees), then these.
+        """
+        before = zip(merging.planes, carry or (), strict=False)
+        n_trees = max((entry[0].shape[1] for merge, entry in before if merge.collects), default=0) + self.n_trees
+        widened = lambda merge, array: jnp.full((len(array), n_trees, *array.shape[2:]), merge.neutral, array.dtype)
+        entries = zip(merging.planes, start, strict=True)
+        return [(widened(merge, entry[0]),) if merge.collects else entry for merge, entry in entries]
 
     def _by_tree(self, merging: Merging, carry, keys, mask):
         """Return the carry of a block with all trees merged into it, which are walked one by one, in order.

@@ -115,25 +115,11 @@ class NumberLaw(NamedTuple):
         `quantile` refuses, the quantile is the outermost z.
         """
         z, weights = self.residuals, self.repeats
-        unit, ends = unit_weight(weights), np.cumsum(weights)
-        total, span = ends[-1] + unit, ends[-1] - unit
-        if self.is_by_rank:  # steps to the next z: `_by_rank` rounds ranks up above the median, and down below it
-            upper_steps, lower_steps = ends / total / (1 - SHARE), (ends + unit) / total / (1 + SHARE)
-            steps = np.maximum(upper_steps, np.minimum(lower_steps, 0.5))[:-1]
-            return np.r_[0, np.repeat(steps, 2), 1], np.repeat(z, 2)
-        if len(z) == 1 or span <= 0:
-            return np.array([0.0, 1.0]), np.full(2, np.average(z, weights=weights))  # one row at most
-        if (weights == 1).all():
+        if self.is_by_rank:
+            return _rank_knots(z, weights)
+        if len(z) > 1 and (weights == 1).all():
             return np.linspace(0, 1, len(z)), z
-        # A quantile is the mean of z over a window of one row's weight. It has a knot where either end of the window
-        # passes from one z to the next.
-        start = np.unique(np.clip(np.r_[0, ends, ends - unit, span], 0, span))
-        sums = [np.interp(end, np.r_[0, ends], np.r_[0, np.cumsum(weights * z)]) for end in (start, start + unit)]
-        first = np.minimum(np.searchsorted(ends, start * (1 + SHARE), side="right"), len(z) - 1)
-        last = np.searchsorted(ends - weights, (start + unit) * (1 - SHARE)) - 1
-        # An atom's quantile is its value to the bit.
-        values = np.clip((sums[1] - sums[0]) / unit, z[first], z[np.maximum(last, first)])
-        return start / span, np.maximum.accumulate(values)
+        return _window_knots(z, weights)
 
     def deviation(self, moments: Moments, xp: Any = np) -> Any:
         """Return s, the scale of each row's residual, ``[instances]``, by the rows' moments of NumPy or JAX, ``xp``."""
@@ -409,6 +395,39 @@ class BoundLaw:
         ends, quantiles, chances = (np.zeros((1, len(names))) for names in self.request.names)
         zero = np.zeros(1)
         return NumberAnswer(Moments(zero, zero, zero), zero, zero, ends, quantiles, chances, self.request.names)
+
+
+def _rank_knots(z: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the knots (levels, z) of the quantiles by `_by_rank`, of residuals ``z`` that count by ``weights``.
+
+    That rounds ranks up above the median, and down below it. So of z = 1, 2, 4 with equal weights the quantile is 1 at
+    levels below .5, 2 at .5, and 4 above: the levels are 0, .5, .5, .5, .5, 1 and the quantiles 1, 1, 2, 2, 4, 4.
+    """
+    unit, ends = unit_weight(weights), np.cumsum(weights)
+    total = ends[-1] + unit  # a new row counts, too
+    upper_steps, lower_steps = ends / total / (1 - SHARE), (ends + unit) / total / (1 + SHARE)
+    steps = np.maximum(upper_steps, np.minimum(lower_steps, 0.5))[:-1]  # the level of the step from each z to the next
+    return np.r_[0, np.repeat(steps, 2), 1], np.repeat(z, 2)
+
+
+def _window_knots(z: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the knots (levels, z) of the quantiles by `weighted_quantiles`, of residuals ``z`` with these weights.
+
+    A quantile is the mean of z over a window of one row's weight. It has a knot where either end of the window passes
+    from one z to the next. So of z = 1, 2, 4 with weights 2, 1, 1 windows start at 0, 1, 2, 3: the levels are 0, 1/3,
+    2/3, 1 and the quantiles 1, 1, 2, 4.
+    """
+    unit, ends = unit_weight(weights), np.cumsum(weights)
+    last_start = ends[-1] - unit
+    if len(z) == 1 or last_start <= 0:  # one row at most
+        return np.array([0.0, 1.0]), np.full(2, np.average(z, weights=weights))
+    start = np.unique(np.clip(np.r_[0, ends, ends - unit], 0, last_start))
+    sums = [np.interp(end, np.r_[0, ends], np.r_[0, np.cumsum(weights * z)]) for end in (start, start + unit)]
+    first = np.minimum(np.searchsorted(ends, start * (1 + SHARE), side="right"), len(z) - 1)
+    last = np.searchsorted(ends - weights, (start + unit) * (1 - SHARE)) - 1
+    # An atom's quantile is its value to the bit.
+    values = np.clip((sums[1] - sums[0]) / unit, z[first], z[np.maximum(last, first)])
+    return start / last_start, np.maximum.accumulate(values)
 
 
 def _by_rank(residuals: np.ndarray, weights: np.ndarray, level: float) -> float:

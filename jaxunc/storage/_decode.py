@@ -335,20 +335,26 @@ def _check_class_labels(forest: Forest) -> None:
 
 
 def _check_combiner(combiner: Combiner) -> None:
-    """Raise a ValueError unless the combiner's constructor makes one of the same structure from its fields."""
+    """Raise a ValueError unless the combiner's constructor takes its fields, and makes a combiner of the same form.
+
+    Of a constructor that cannot be called with fields alone nothing is asked: the types of fields were checked.
+    """
     parameters = inspect.signature(type(combiner)).parameters
     arguments = {name: getattr(combiner, name) for name in parameters if hasattr(combiner, name)}
-    required = [name for name, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
-    if not set(required) <= set(arguments) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return  # the constructor cannot be called with the fields; their types were checked
-    # The constructor checks values; equal structures and shapes show that it would have made these very fields. Widths
-    # of numbers may differ: a file keeps those of the process that wrote it, with or without jax_enable_x64.
-    remade = type(combiner)(**arguments)
-    shapes = [
-        [(np.shape(leaf), jnp.result_type(leaf).kind) for leaf in jax.tree.leaves(rule)] for rule in (combiner, remade)
-    ]
-    if jax.tree.structure(combiner) != jax.tree.structure(remade) or shapes[0] != shapes[1]:
+    if any(p.kind is p.VAR_KEYWORD or (p.default is p.empty and p.name not in arguments) for p in parameters.values()):
+        return
+    remade = type(combiner)(**arguments)  # the constructor checks values
+    if _form(combiner) != _form(remade):
         raise ValueError(f"the file's {type(combiner).__name__} has fields that its constructor would not give it.")
+
+
+def _form(combiner: Combiner) -> tuple[Any, list[tuple[tuple[int, ...], str]]]:
+    """Return a combiner's structure, and the shape and kind of each array in it.
+
+    Widths of numbers are no part of it: a file keeps those of its writer, with or without jax_enable_x64.
+    """
+    leaves, structure = jax.tree.flatten(combiner)
+    return structure, [(np.shape(leaf), jnp.result_type(leaf).kind) for leaf in leaves]
 
 
 def _suits(value: Any, hint: Any) -> bool:

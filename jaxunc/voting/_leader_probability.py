@@ -198,34 +198,38 @@ def overtaken_by_one(votes: int, rival_votes: int, n_trees: int, alpha: tuple[fl
     So far ``votes`` trees voted for the leader and ``rival_votes`` for the rival. ``alpha`` has the leader's α and the
     rival's; ``first`` says whether the rival is class 0, which wins ties.
     """
-    leads, trails, remaining = (np.array([[count]]) for count in (votes, rival_votes, n_trees - votes - rival_votes))
-    return float(_ahead(leads, trails, remaining, first, n_trees, (*alpha, 0.0))[0, -1])
+    leader, rival, remaining = (np.array([[n]]) for n in (votes, rival_votes, n_trees - votes - rival_votes))
+    return float(_ahead(leader, rival, remaining, first, n_trees, (*alpha, 0.0))[0, -1])
 
 
-def _ahead(leads, trails, remaining, first: bool, n_trees: int, shapes) -> Float[np.ndarray, "n votes"]:
+def _ahead(leader_votes, rival_votes, remaining, first: bool, n_trees: int, shapes) -> Float[np.ndarray, "n votes"]:
     """Return the probability that the rival is ahead after m = 0, 1, … more votes for the leader or the rival.
 
-    ``leads``, ``trails`` (votes of leader and rival) and ``remaining`` (trees that have not voted, of ``n_trees``) are
-    ``[n 1]``; a row is valid up to m = remaining. ``shapes`` starts with the α of leader and rival. With ``first`` a
-    tie counts as ahead. From m to m + 1 the probability changes only where the rival is level and goes ahead, or is one
-    vote ahead and becomes level.
+    ``leader_votes``, ``rival_votes`` and ``remaining`` (trees that have not voted, of ``n_trees``) are ``[n 1]``; a row
+    is valid up to m = remaining. ``shapes`` starts with the two α, and with ``first`` a tie counts as ahead.
+
+    Say that the leader has l votes, the rival r ≤ l, and k of the m are the rival's, with Beta-binomial probability
+    P_m(k). A_m, the probability that the rival has more votes, starts at A_0 = 0. One more vote changes who is ahead
+    only from a tie, or from one vote ahead:
+
+        m + l - r even, k = (m + l - r) / 2, a tie:          A_{m+1} = A_m + P_m(k) · P(the next is the rival's)
+        m + l - r odd, k = (m + l - r + 1) / 2, one ahead:   A_{m+1} = A_m - P_m(k) · P(the next is the leader's)
     """
-    a, b, _ = shapes
+    leader_alpha, rival_alpha, _ = shapes
     m = np.minimum(np.arange(int(remaining.max()) + 1), remaining)
-    # How many of m votes the rival needs to be level (even difference) or one ahead (odd).
-    k = (m + leads - trails + 1) // 2
-    is_level, is_possible = (m + leads - trails) % 2 == 0, k <= m
-    k = np.minimum(k, m)  # only keeps indices in range
-    # ``border`` is the probability that k of the m votes are the rival's: Beta-binomial, by the votes so far and α.
-    lg_1, lg_a, lg_b, lg_ab = (_log_gammas(n_trees, shape) for shape in (1.0, a, b, a + b))  # lg_x[i] = log Γ(i + x)
-    log_border = lg_1[m] - lg_1[k] - lg_1[m - k] + lg_b[trails + k] - lg_b[trails] + lg_a[leads + m - k] - lg_a[leads]
-    border = np.where(is_possible, np.exp(log_border - lg_ab[leads + trails + m] + lg_ab[leads + trails]), 0.0)
-    # Times the probability that the next vote is the rival's (if level), or the leader's.
-    change = border * np.where(is_level, trails + k + b, -(leads + m - k + a)) / (leads + trails + m + a + b)
-    ahead = np.zeros_like(border)
-    # At m = 0 the rival is behind (or level), so the sum starts at 0.
+    k, is_tie = (m + leader_votes - rival_votes + 1) // 2, (m + leader_votes - rival_votes) % 2 == 0
+    is_possible, k = k <= m, np.minimum(k, m)  # only possible k are indices in range
+    leader_end, rival_end, pair = leader_votes + m - k, rival_votes + k, leader_votes + rival_votes
+    gamma_shapes = 1.0, leader_alpha, rival_alpha, leader_alpha + rival_alpha
+    lg_1, lg_leader, lg_rival, lg_pair = (_log_gammas(n_trees, shape) for shape in gamma_shapes)
+    log_p = lg_1[m] - lg_1[k] - lg_1[m - k] + lg_rival[rival_end] - lg_rival[rival_votes]
+    log_p = log_p + lg_leader[leader_end] - lg_leader[leader_votes] - lg_pair[pair + m] + lg_pair[pair]
+    p = np.where(is_possible, np.exp(log_p), 0.0)  # P_m(k)
+    change = p * np.where(is_tie, rival_end + rival_alpha, -(leader_end + leader_alpha))
+    change = change / (pair + m + leader_alpha + rival_alpha)
+    ahead = np.zeros_like(p)
     np.cumsum(change[:, :-1], axis=1, out=ahead[:, 1:])
-    return np.maximum(np.where(is_level, ahead + border, ahead) if first else ahead, 0.0)
+    return np.maximum(np.where(is_tie, ahead + p, ahead) if first else ahead, 0.0)
 
 
 def _at_the_end(ahead, pair, remaining, n_trees: int, shapes) -> Float[np.ndarray, "n"]:
@@ -255,7 +259,7 @@ def _at_the_end(ahead, pair, remaining, n_trees: int, shapes) -> Float[np.ndarra
 
 @lru_cache(maxsize=64)
 def _log_gammas(limit: int, shape: float) -> Float[np.ndarray, "values"]:
-    """Return log Γ(i + shape) for i = 0 … ``limit``."""
+    """Return log Γ(i + shape) for i = 0 … ``limit``, ``[limit + 1]``."""
     return gammaln(np.arange(limit + 1) + shape)
 
 

@@ -126,7 +126,7 @@ def optimal_votes(
             "with this prior the fewest trees stop some votes that are nearer to a tie than others that go on, which "
             "no table of least votes can say; pass a smoother prior."
         )
-    least = np.concatenate([boundary.least_votes(), _at_the_end(population, n_trees, max_trees)], axis=1)
+    least = np.concatenate([boundary.least_votes(), _certain_votes(population, n_trees, max_trees)], axis=1)
     least = np.where(least > np.arange(max_trees + 1), -1, least).astype(np.int32)
     return OptimalVotes(least, boundary.n_trees_used, boundary.disagreement, boundary.polled_all)
 
@@ -136,7 +136,7 @@ def check_disagreement(disagreement: Any) -> None:
     check_within("disagreement", disagreement, "(0, 0.5)", ": the share of instances that may be answered otherwise")
 
 
-def _at_the_end(population: Population, n_trees: int, max_trees: int) -> Int32[np.ndarray, "2 1"]:
+def _certain_votes(population: Population, n_trees: int, max_trees: int) -> Int32[np.ndarray, "2 1"]:
     """Return the least votes of ``max_trees`` trees with which class 0 and class 1 are certain to win the population's.
 
     The number is larger than ``max_trees`` where no number of votes is enough.
@@ -290,7 +290,7 @@ def optimal_boundary(votes: ExchangeableVotes, horizon: int, disagreement: float
             break
         low = prices[best - 1]
     region, goes_on = _stop_at_price(votes, horizon, high)
-    return OptimalBoundary(goes_on, region, horizon, *_costs(votes, region, goes_on, horizon))
+    return OptimalBoundary(goes_on, region, horizon, *_mean_costs(votes, region, goes_on, horizon))
 
 
 def _stop_at_price(votes: ExchangeableVotes, horizon: int, price: float) -> tuple[Region, list[np.ndarray]]:
@@ -353,7 +353,7 @@ def _reachable(votes: ExchangeableVotes, region: Region, n: int) -> Float[np.nda
     return votes.wrong[n][first : last + 1] if n < len(votes.wrong) - 1 else np.zeros(last + 1 - first)
 
 
-def _costs(votes: ExchangeableVotes, region: Region, goes_on: list, horizon: int) -> tuple[float, float, float]:
+def _mean_costs(votes: ExchangeableVotes, region: Region, goes_on: list, horizon: int) -> tuple[float, float, float]:
     """Return the mean number of trees used, the disagreement, and the share of votes that ``horizon`` trees leave open.
 
     They are means over the prior, for votes that go on where ``goes_on`` (`OptimalBoundary`) says so.

@@ -240,13 +240,13 @@ class ProbabilityRule(NamedTuple):
 
 def make_probability_rule(
     n_classes: int,
-    n_trees: int,
+    max_trees: int,
     promise: float,
     criterion: Criterion,
     population: Population,
     prior,
     *,
-    max_trees: int | None = None,
+    n_trees: int | None = None,
 ) -> ProbabilityRule:
     """Return the rule for settings that `make_rule` has no table for; the arguments are those of `make_rule`.
 
@@ -258,6 +258,7 @@ def make_probability_rule(
             "criterion='exact' of a finite population has no tractable form for three classes and more; "
             "choose criterion='bound' (1 less the sum over the rivals) or 'certain'."
         )
+    n_trees = max_trees if n_trees is None else n_trees
     least_votes = None
     if criterion == "optimal":
         if is_final_weights(prior, population, n_trees):
@@ -265,7 +266,7 @@ def make_probability_rule(
                 "prior weighs the final counts of trees that all vote, but some leaves are empty or tied, and their "
                 "trees abstain; pass α instead, one number or one for each class."
             )
-        least_votes = optimal_table(n_classes, n_trees, promise, population, prior, max_trees=max_trees)
+        least_votes = optimal_table(n_classes, max_trees, promise, population, prior, n_trees=n_trees)
     confidence = 1 - promise if criterion == "optimal" else promise
     return ProbabilityRule(n_trees, confidence, criterion, population, checked_prior(prior, n_classes), least_votes)
 

@@ -1,4 +1,7 @@
-"""Stopping rules: tables of integers that are made once, and tell from votes alone whether they are settled.
+"""Stopping rules: tables of integers that tell from votes alone whether they are settled.
+
+`bind_vote` makes a table once for all its calls; each call of `stop_after` and `expected_trees` makes it anew, except
+that `optimal_table` keeps its last ones.
 
 The table of a uniform prior and infinitely many trees is computed in whole numbers (`_exact_table`), others in float64.
 
@@ -178,35 +181,37 @@ class Leads(StoppingRule):
 
 def make_rule(
     n_classes: int,
-    n_trees: int,
+    max_trees: int,
     promise: float,
     criterion: Criterion,
     population: Population,
     prior,
     *,
-    max_trees: int | None = None,
+    n_trees: int | None = None,
     abstaining: bool | None = False,
 ) -> StoppingRule | None:
     """Return a stopping rule that compares votes with tables; None where there is no table. Raises as `stop_after`.
 
     ``criterion``, ``population`` and ``prior`` are as for `stop_after`; ``promise`` is what `checked_promise` returns.
-    ``n_trees`` is the population's number of trees, and ``max_trees`` the number that vote if it is less.
-    ``abstaining`` says whether a tree may abstain; None if votes are traced.
+    At most ``max_trees`` trees vote, of the ``n_trees`` (None: as many) of the population. ``n_trees`` is read for
+    a finite population and for criterion "certain". ``abstaining`` says whether a tree may abstain; None if votes are
+    traced.
     """
-    check_integer("max_trees", n_trees, 1)
+    check_integer("max_trees", max_trees, 1)
     check_one_of("population", population, POPULATIONS)
-    has_no_table = population == "finite" and abstaining
+    n_trees = max_trees if n_trees is None else n_trees
+    is_finite = population == "finite"
     if criterion == "optimal":
-        table = optimal_table(n_classes, n_trees, promise, population, prior, max_trees=max_trees)
-        return None if has_no_table else _thresholds(table, population, abstaining)
+        least_votes = optimal_table(n_classes, max_trees, promise, population, prior, n_trees=n_trees)
+        return None if is_finite and abstaining else _thresholds(least_votes, population, abstaining)
     alpha = checked_prior(prior, n_classes)
     if criterion == "certain":
         return _certain(n_classes, n_trees, abstaining)
-    if n_classes == 2 and not has_no_table:
-        table = critical_votes if population == "infinite" else critical_final_votes
-        return _thresholds(table(n_trees, promise, prior=prior), population, abstaining)
-    if criterion == "bound" and population == "infinite" and np.all(alpha == alpha[0]):
-        return _costs(n_classes, n_trees, promise, float(alpha[0]))
+    if n_classes == 2 and not (is_finite and abstaining):
+        critical, t_max = (critical_final_votes, n_trees) if is_finite else (critical_votes, max_trees)
+        return _thresholds(critical(t_max, promise, prior=prior), population, abstaining)
+    if criterion == "bound" and not is_finite and np.all(alpha == alpha[0]):
+        return _costs(n_classes, max_trees, promise, float(alpha[0]))
     return None
 
 
@@ -225,16 +230,16 @@ def _thresholds(table, population: Population, abstaining: bool | None) -> Stopp
     return ThresholdsByVotes(least=least_votes, first=first, of_all=population == "finite")
 
 
-def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> StoppingRule:
-    """Return the rule for criterion "certain": the lead has to exceed the number of trees that remain of ``max_trees``.
+def _certain(n_classes: int, n_trees: int, abstaining: bool | None) -> StoppingRule:
+    """Return the rule for criterion "certain": the lead has to exceed the number of trees that remain of ``n_trees``.
 
     ``abstaining`` is as for `make_rule`.
     """
     # As long as half of the trees remain, they could all vote for a rival.
-    first = np.array(max_trees // 2 + 1, np.int32)
+    first = np.array(n_trees // 2 + 1, np.int32)
     if n_classes == 2 and abstaining is False:  # t₁ - (t - t₁) > T - t
-        return Thresholds(least=np.full((2, max_trees + 1), first, np.int32), first=first)
-    return Leads(least=np.arange(max_trees + 1, 0, -1, dtype=np.int32), first=first, n_classes=n_classes)
+        return Thresholds(least=np.full((2, n_trees + 1), first, np.int32), first=first)
+    return Leads(least=np.arange(n_trees + 1, 0, -1, dtype=np.int32), first=first, n_classes=n_classes)
 
 
 def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> Costs:
@@ -341,19 +346,20 @@ def critical_final_votes(
 def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled"]:
     """Return the table of `critical_votes` for α = 1, in whole numbers.
 
-    If the rival has m of t votes, the leader loses with probability 2⁻ⁿ Σ_{k≤m} C(n, k), n = t + 1. The sum, and its
-    last term, are carried from n to n + 1.
+    If the rival has m of t votes, the leader loses with probability 2⁻ⁿ Σ_{k≤m} C(n, k), n = t + 1. The largest m
+    with which the vote is settled (-1: none) grows by one at most from one n to the next. So the sum is carried along,
+    with its next term: by Pascal's rule Σ_{k≤m} C(n, k) = 2 Σ_{k≤m} C(n-1, k) - C(n-1, m).
     """
     # Whole numbers from here on: a vote that just reaches the confidence must not depend on rounding.
     allowed = 1 - Fraction(float(confidence))
     least_votes, m = np.full(max_trees + 1, -1, np.int32), -1
-    binomial, total = 0, 0  # C(n, m), and the sum up to it
+    total, next_term = 0, 1  # Σ_{k≤m} C(n, k) and C(n, m + 1), here for n = 1
     for n in range(2, max_trees + 2):
-        # Pascal's rule: Σ_{k≤m} C(n+1, k) = 2 Σ_{k≤m} C(n, k) - C(n, m).
-        total, binomial = 2 * total - binomial, binomial + binomial * m // (n - m) if m >= 0 else 0
-        next_binomial = binomial * (n - m) // (m + 1) if m >= 0 else 1  # C(n, m + 1)
-        if (total + next_binomial) * allowed.denominator < allowed.numerator << n:
-            total, binomial, m = total + next_binomial, next_binomial, m + 1
+        total = 2 * total - next_term * (m + 1) // (n - 1 - m)
+        next_term = next_term * n // (n - 1 - m)
+        if (total + next_term) * allowed.denominator < allowed.numerator << n:
+            total, m = total + next_term, m + 1
+            next_term = next_term * (n - m) // (m + 1)
         if m >= 0:
             least_votes[n - 1] = n - 1 - m  # t = n - 1 votes, m of them for the rival
     return least_votes
@@ -375,23 +381,22 @@ def _least_votes(max_trees: int, lost: Callable[[int, int], float], allowed: flo
 
 
 def optimal_table(
-    n_classes: int, n_trees: int, disagreement: float, population: Population, prior, *, max_trees: int | None = None
+    n_classes: int, max_trees: int, disagreement: float, population: Population, prior, *, n_trees: int | None = None
 ) -> Int32[np.ndarray, "2 polled"]:
     """Return the table of `optimal_votes`, cached between calls; a ValueError for three classes and more.
 
-    The population has ``n_trees`` trees, of which ``max_trees`` (by default all) may be used. ``prior`` is as for
-    `optimal_votes`.
+    ``max_trees``, ``prior`` and ``n_trees`` are as for `optimal_votes`.
     """
     if n_classes != 2:
         raise ValueError(
             f"criterion='optimal' is for two classes, and there are {n_classes}: of more no boundary is known that "
             "keeps a promised mean with the fewest trees. Choose criterion='bound' or 'exact', with a confidence."
         )
-    polled = n_trees if max_trees is None else max_trees
+    n_trees = max_trees if n_trees is None or population == "infinite" else n_trees  # else it is not read
     if not is_concrete(prior) or np.asarray(prior).dtype.kind not in "iuf":  # `optimal_votes` refuses these
-        return optimal_votes(polled, disagreement, population=population, prior=prior, n_trees=n_trees).least
+        return optimal_votes(max_trees, disagreement, population=population, prior=prior, n_trees=n_trees).least
     values = np.asarray(prior, float)
-    return _kept_table(polled, disagreement, population, values.shape, values.tobytes(), n_trees)
+    return _kept_table(max_trees, disagreement, population, values.shape, values.tobytes(), n_trees)
 
 
 @lru_cache(maxsize=16)

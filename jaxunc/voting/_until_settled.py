@@ -195,15 +195,13 @@ def bind_vote(forest: Forest, *, threads: int | None = None, walk: Walk | None =
     check_integer("max_trees", max_trees, 1)
     if max_trees > forest.n_trees:
         raise ValueError(f"max_trees={max_trees}, but the forest has {forest.n_trees} trees.")
-    # The winner of a finite population is that of the whole forest, also where only ``max_trees`` may be used.
-    of_all_trees = population == "finite" or criterion == "certain"
-    n_trees = forest.n_trees if of_all_trees else int(max_trees)
     promise = checked_promise(criterion, confidence, disagreement)
-    rule_settings = (forest.n_classes, n_trees, promise, criterion, population, prior)
+    rule_settings = (forest.n_classes, int(max_trees), promise, criterion, population, prior)
     votes = leaf_votes(forest)
     abstaining = bool(np.any(votes == forest.n_classes))
-    rule = make_rule(*rule_settings, max_trees=int(max_trees), abstaining=abstaining)
-    rule = rule or make_probability_rule(*rule_settings, max_trees=int(max_trees))
+    # The winner of a finite population is that of the whole forest, also where only ``max_trees`` may be used.
+    rule = make_rule(*rule_settings, n_trees=forest.n_trees, abstaining=abstaining)
+    rule = rule or make_probability_rule(*rule_settings, n_trees=forest.n_trees)
     checked_settings = {"disagreement" if criterion == "optimal" else "confidence": promise}
     checked_settings |= {"max_trees": int(max_trees), "criterion": criterion, "population": population, "prior": prior}
     return BoundVote(forest, votes, rule, checked_settings, threads, walk or default_walk())

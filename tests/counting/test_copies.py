@@ -14,7 +14,7 @@ from sklearn.frozen import FrozenEstimator
 import jaxunc as ju
 from jaxunc.counting import (
     as_groups,
-    check_unseen,
+    check_enough_unseen,
     copies_of,
     held_out_split,
     leave_one_out,
@@ -180,7 +180,7 @@ def test_few_trees_without_a_row_have_their_cause_named():
         (by_weight, by_weight, "class_weight='balanced_subsample'.*more trees", "group"),
     ):
         with refuses(ValueError, words) as caught:
-            check_unseen(mask, rows, position[: len(rows)], ("no", "yes"))
+            check_enough_unseen(mask, rows, position[: len(rows)], ("no", "yes"))
         assert unsaid is None or unsaid not in str(caught.value)
 
 
