@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Num
 
-from jaxunc._numerics import TwoFloat, float_dtype, log_softmax
+from jaxunc._numerics import TwoFloat, float_dtype, log_softmax, same_rank, sum_in_order
 from jaxunc._types import PyTree
 
-from ._answer import Answer, kind_of, margin, tree_axes
+from ._answer import MANY, Answer, kind_of, margin, tree_axes
 from ._combiner import Combiner
 from ._merge import merge_kinds
 
@@ -180,11 +180,18 @@ def _lift_every_leaf(rule: Combiner, counts: Num[Array, "... columns"]):
 
 def _against_rest(counts: Num[Array, "... sets classes"]) -> Num[Array, "... classes columns"]:
     """Return (N - w_c, w_c) for each class c, for counts w with the sum N, those of the count sets side by side."""
+    n_classes = counts.shape[-1]
 
     def pairs(counts):
-        total = jnp.sum(counts, axis=-1, keepdims=True)
-        by_set = jnp.stack([total - counts.astype(total.dtype), counts.astype(total.dtype)], axis=-1)
-        *lead, n_sets, n_classes, _ = by_set.shape
+        if jnp.issubdtype(counts.dtype, jnp.floating) and n_classes <= MANY:
+            # Added up: a total of floats, less most of it, has lost the digits of the rest.
+            is_class, others = same_rank(jnp.eye(n_classes, dtype=bool), counts[..., None, :])
+            rest = sum_in_order(jnp.where(is_class, 0, others))
+        else:
+            rest = jnp.sum(counts, axis=-1, keepdims=True)
+            rest = rest - counts.astype(rest.dtype)
+        by_set = jnp.stack([rest, counts.astype(rest.dtype)], axis=-1)
+        *lead, n_sets, _, _ = by_set.shape
         return jnp.moveaxis(by_set, -3, -2).reshape(*lead, n_classes, 2 * n_sets)
 
     # Integers stay integers, since combiners compare them exactly.
@@ -195,7 +202,7 @@ def _against_rest(counts: Num[Array, "... sets classes"]) -> Num[Array, "... cla
     # Integer totals may have wrapped: exact pairs are right only where the rounded ones fit; elsewhere divided by C.
     rest = jnp.max(rounded_pairs[..., ::2], axis=-1, keepdims=True)
     fits = rest < 0.999 * jnp.iinfo(exact_pairs.dtype).max
-    return jnp.where(fits, exact_pairs, (rounded_pairs / counts.shape[-1]).astype(exact_pairs.dtype))
+    return jnp.where(fits, exact_pairs, (rounded_pairs / n_classes).astype(exact_pairs.dtype))
 
 
 def _class_axis_leads(part: Array, *, trailing: int, collected: bool) -> Array:

@@ -165,9 +165,10 @@ def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
         if isinstance(utility, str):
             check_one_of("utility", utility, [f"u{kind}" for kind in UTILITIES])
             utility = int(utility[1:])
-        if utility not in UTILITIES:
+        kind = next((kind for kind in UTILITIES if kind == utility), None)
+        if kind is None:
             raise ValueError(f"utility={utility!r} is unknown. Choose one of {list(UTILITIES)}, or pass numbers.")
-        linear, square = UTILITIES[utility]
+        linear, square = UTILITIES[kind]
         size = np.arange(1, n_classes + 1)
         values = linear / size + square / size**2
     else:

@@ -5,6 +5,7 @@
 
 from typing import Literal, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, Num, Shaped
@@ -76,8 +77,9 @@ def nondominated(preference: Preference) -> Bool[Array | np.ndarray, "... classe
             f"preference.mass has shape {shape}; expected [... classes classes], the mass for each class over each "
             "other, as jaxunc.GeneralizedVote answers."
         )
-    remaining = _remaining(*(None if part is None else copy_in(part) for part in preference))
-    return remaining if is_of_jax(preference) else np.array(remaining)
+    if not is_of_jax(preference):  # not by JAX, which may round the masses
+        return jax.tree.map(np.asarray, preference).remaining
+    return _remaining(*jax.tree.map(copy_in, preference))
 
 
 @jit

@@ -139,7 +139,7 @@ def _least_cost_decision(
     slack = max(_ULPS, n_classes) * jnp.finfo(share.dtype).eps
     expected = expected_values(share, costs)
     least_expected = jnp.min(expected, axis=-1, keepdims=True)
-    ties = expected <= least_expected * (1 + 2 * slack)
+    ties = expected <= least_expected + 2 * slack * jnp.abs(least_expected)  # which rounding may leave below 0
     # Among decisions of equal cost the most probable class is taken, the first one on ties.
     preference = jnp.where(ties, share, -1.0) if n_decisions == n_classes else ties
     decision = jnp.argmax(preference, axis=-1).astype(jnp.int32)
@@ -171,8 +171,12 @@ def plain_costs(costs: Any) -> Any:
         # Only a name that holds a colon needs the classes.
         return text if any(pair.count(":") > 1 for pair, _ in content) else _costs_by_name(text, content, None)
     if hasattr(costs, "columns") and hasattr(costs, "index"):
-        values, names = np.asarray(costs), [str(name) for name in costs.columns]
-        costs = {truth: dict(zip(names, row, strict=True)) for truth, row in zip(costs.index, values, strict=True)}
+        names, truths = ([str(name) for name in axis] for axis in (costs.columns, costs.index))
+        if len(set(names)) < len(names) or len(set(truths)) < len(truths):
+            raise ValueError("costs names a class twice; give each truth one row, and each decision one column.")
+        costs = {
+            truth: dict(zip(names, row, strict=True)) for truth, row in zip(truths, np.asarray(costs), strict=True)
+        }
     if isinstance(costs, Mapping):
         return {str(truth): _row(truth, row) for truth, row in costs.items()}
     check_numbers("costs", costs)

@@ -63,8 +63,8 @@ def idm_interval(
     Raises
     ------
     ValueError
-        If the last axis holds fewer than two classes. Outside a trace also if a count is negative or not finite, or s
-        is not positive and finite.
+        If the last axis holds fewer than two classes, or s does not fit the leaves. Outside a trace also if a count is
+        negative or not finite, or s is not positive and finite.
 
     Warns
     -----
@@ -93,7 +93,7 @@ def idm_interval(
     check_class_axis(counts)
     check_counts(counts)
     warn_of_fractions(counts)
-    return _idm_interval(counts, checked_strength(s))
+    return _idm_interval(counts, _strength_of_leaves(s, counts))
 
 
 @jit
@@ -138,7 +138,7 @@ def dominance(
     check_class_axis(counts)
     check_counts(counts)
     warn_of_fractions(counts)
-    return _dominance(counts, checked_strength(s))
+    return _dominance(counts, _strength_of_leaves(s, counts))
 
 
 @jit
@@ -180,6 +180,19 @@ def checked_strength(s: NumbersLike) -> Float[Array, "..."]:
     """Return s as a float array of its precision; raise a ValueError unless it is positive and finite."""
     check_strength(s)
     return copy_in(s, float_dtype(s))
+
+
+def _strength_of_leaves(s: NumbersLike, counts: Num[Array, "... classes"]) -> Float[Array, "..."]:
+    """Return s as `checked_strength` does; raise a ValueError unless it broadcasts against the leaves of the counts."""
+    checked = checked_strength(s)
+    try:
+        np.broadcast_shapes(checked.shape, counts.shape[:-1])
+    except ValueError:
+        raise ValueError(
+            f"s has shape {checked.shape}, but counts have shape {counts.shape}; pass one number, or one for each "
+            f"leaf, shape {counts.shape[:-1]}."
+        ) from None
+    return checked
 
 
 def single_strength(s: NumbersLike) -> Float[Array, "..."]:

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxunc._numerics import add_up, digamma_gaps, log1p_minus, sum_in_order
+from jaxunc._numerics import add_up, digamma_gaps, divide_by_shared, log1p_minus, sum_in_order
 
 Equations = Callable[[Any, Any], tuple[Any, Any, Any]]
 """A function (r [... classes], log κ [...]) → F, its slope along r (positive) and its slope along log κ."""
@@ -56,7 +56,9 @@ def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleTyp
     """
     size = add_up(counts, -1)
     filled = size > 0
-    raw = counts / xp.where(filled, size, 1)[..., None]
+    # Rounded once: as a product with the reciprocal it would be rounded anew where it is subtracted from.
+    divide = np.divide if xp is np else divide_by_shared
+    raw = divide(counts, xp.where(filled, size, 1)[..., None])
     weight = xp.where(filled, times * (size if by_size else 1.0), 0.0)
     total = add_up(weight, -1, keepdims=True)
     weight = weight / xp.where(total > 0, total, 1)
@@ -82,13 +84,23 @@ def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleTyp
     )
 
 
-def variance(leaves: Leaves, xp: ModuleType):
-    """Return the weighted variance over leaves of each class's proportion, ``[... classes]``.
+def spreads(leaves: Leaves, xp: ModuleType):
+    """Return how far proportions spread between leaves, and within them, ``[...]``.
 
-    Squared deviations are averaged by the leaves' weights, without Bessel's correction.
+    Between leaves it is Σ_c of the weighted variance of p_c, without Bessel's correction; within them the weighted mean
+    of Σ_c p_c (1 - p_c). They add to Σ_c μ_c (1 - μ_c), from which they are not computed: one may be all of it.
     """
-    deviation = xp.where((leaves.weight > 0)[..., None], leaves.proportions - leaves.mean[..., None, :], 0)
-    return _mean(leaves.weight, deviation * deviation)
+    weight, p = leaves.weight[..., None], leaves.proportions
+    # From the heaviest leaf: the mean is rounded by more than it differs from a leaf that outweighs all others.
+    heaviest = xp.argmax(weight, axis=-2, keepdims=True)
+    deviation = xp.where(weight > 0, p - xp.take_along_axis(p, heaviest, axis=-2), 0)
+    deviation = xp.where(weight > 0, deviation - _mean(leaves.weight, deviation)[..., None, :], 0)
+    # Beside 1 small numbers lose their digits. So what belongs to the class of more than half comes from the others.
+    is_major = (leaves.mean > 0.5)[..., None, :]
+    deviation = xp.where(is_major, -add_up(xp.where(is_major, 0, deviation), -1, keepdims=True), deviation)
+    is_most = p > 0.5
+    others = xp.where(is_most, add_up(xp.where(is_most, 0, p), -1, keepdims=True), 1 - p)
+    return tuple(add_up(_mean(leaves.weight, square), -1) for square in (deviation * deviation, p * others))
 
 
 def mean_log_gap(leaves: Leaves, xp: ModuleType):

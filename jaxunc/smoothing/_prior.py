@@ -17,10 +17,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, Shaped
 
 from jaxunc._checks import check_class_axis, check_counts, check_one_of, is_concrete, warn_of_fractions
-from jaxunc._numerics import add_up, checked_counts, copy_in, distinct_rows, float_dtype, jit, shares_of, sum_in_order
+from jaxunc._numerics import checked_counts, copy_in, distinct_rows, float_dtype, jit, shares_of, sum_in_order
 from jaxunc.scorers import Interval
 
-from ._likelihood import Leaves, fit_likelihood, leaves_of, mean_log_gap, variance
+from ._likelihood import Leaves, fit_likelihood, leaves_of, mean_log_gap, spreads
 from ._marginal_likelihood import fit_marginal, overdispersed
 
 
@@ -446,8 +446,7 @@ def _fit_leaves(counts, times, method: Method, clip: float, xp: ModuleType):
 
 
 def _moments(leaves: Leaves, active, xp: ModuleType):
-    """Return κ = Σα by the method of moments, from mean and variance of leaves; 1 for trees that are not ``active``."""
-    spread = add_up(variance(leaves, xp), -1)
-    pure_spread = add_up(leaves.mean * (1 - leaves.mean), -1)  # the variance if all leaves were pure
+    """Return κ = Σα by the method of moments, from spreads of the leaves; 1 for trees that are not ``active``."""
+    between, within = spreads(leaves, xp)
     tiny = math.exp(-18)  # the lower end of the bracket of κ, whose log is `LOWEST` of `_likelihood`
-    return xp.where(active, xp.maximum(pure_spread / xp.where(active & (spread > 0), spread, 1.0) - 1, tiny), 1.0)
+    return xp.where(active, xp.maximum(within / xp.where(active & (between > 0), between, 1.0), tiny), 1.0)

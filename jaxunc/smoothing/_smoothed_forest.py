@@ -280,7 +280,7 @@ class MemberSmoothing(Combiner[Answer]):
 
     def __check_init__(self) -> None:
         check_one_of("method", self.method, METHODS)
-        if not 0 < self.clip < 0.5:
+        if not (isinstance(self.clip, float | np.floating) and 0 < self.clip < 0.5):
             raise ValueError(f"clip={self.clip!r} must be a number in (0, 1/classes), such as 0.001.")
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:

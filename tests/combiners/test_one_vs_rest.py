@@ -77,6 +77,15 @@ def test_each_class_of_every_count_set(rng, tolerance):
         tolerance.check(rule(jnp.concatenate(sets, axis=-1)), margins, kind="pi", scale=1.0)
 
 
+@pytest.mark.once
+def test_the_rest_beside_a_class_that_outweighs_it():
+    """Counts of weighted instances: in float32 10⁷ + 0.75 less 10⁷ is 1."""
+    counts = np.array([[[1e7, 0.5, 0.25]], [[1e9, 0.5, 0.0]]], np.float32)
+    rest = np.stack([counts[..., 1:].sum(axis=-1), counts[..., 0]], axis=-1)
+    margins = ju.OneVsRest(ju.DempsterRule(eps=0.0))(counts)[:, 0]
+    np.testing.assert_allclose(margins, ju.margin(ju.DempsterRule(eps=0.0)(rest)), rtol=1e-6)
+
+
 def test_scores_without_bound_have_no_probability(rng):
     counts = jnp.asarray(random_counts(rng, (N, K), 3))
     rule = ju.OneVsRest([ju.Mean(Partial(ju.scorers.ucb, n_samples=n)) for n in (50.0, 60.0, 70.0)])

@@ -60,6 +60,7 @@ def test_ties_and_what_cancels():
     assert least_cost(p, np.array([[3.0, 0, 3], [3.0, 0, 3], [0, 9 / 7, 0]])) == 2
     assert least_cost(p[:, [1, 0, 2]], np.array([[3.0, 0, 9], [3.0, 0, 9], [0, 9 / 7, 9]])) == 0
     assert least_cost(np.array([0.5, 0.5])) == 0
+    assert least_cost(np.array([-6e-8, 1 + 6e-8])) == 1  # what rounding left below 0
     assert least_cost(np.array([0.9, 0.1]), [[0, 1], [9, 0]]) == 0
     assert least_cost(np.array([0.9, 0.1]), [[0, 1], [9.001, 0]]) == 1
 
@@ -140,6 +141,7 @@ test_costs_refused = refusals(
     ("two cuts", lambda: cost_matrix("a:b:c=5", ["a", "b:c", "a:b", "c"]), "'a:b:c', which reads as two pairs"),
     ("json", lambda: plain_costs('{"yes": '), "costs holds no JSON .*; expected 'yes:no=5"),
     ("json of numbers", lambda: plain_costs('{"yes": 5}'), "costs holds JSON that says no costs"),
+    ("table, twice", lambda: plain_costs(pd.DataFrame([[0, 1]], ["a"], ["b", "b"])), "costs names a class twice"),
     ("json, twice", lambda: plain_costs('{"a": {"b": 1}, "a": {"b": 2}}'), "costs names a class twice"),
     ("file of nothing", of_file("c.csv", ""), "c.csv holds no costs: expected a line with the names of decisions"),
     ("file, twice", of_file("c.csv", ",a,b\na,0,1\na,0,1\n"), "c.csv names a class twice"),
@@ -197,7 +199,7 @@ def test_ties_and_what_the_metric_measures(rng):
     np.testing.assert_array_equal(in_a_program(probs, matrix, sets=sets), [[True, False, False]])
     probs = jnp.array([[0.5, 0.5], [0.66, 0.34], [1.0, 0.0]])
     np.testing.assert_array_equal(expected_utility_set(probs), [[True, True], [True, False], [True, False]])
-    np.testing.assert_array_equal(expected_utility_set(probs, 50)[0], [True, False])
+    np.testing.assert_array_equal(expected_utility_set(probs, np.array(50))[0], [True, False])
     assert isinstance(expected_utility_set(probs), jax.Array)
     for kind in (50, 65, 80):
         host = expected_utility_set(np.asarray(probs), kind)
@@ -216,6 +218,7 @@ def choose(utility="u65", probs=(1 / 3, 1 / 3, 1 / 3), **options):
 
 test_utilities_refused = refusals(
     ("a number", choose(70), "utility=70 is unknown"),
+    ("no number", choose({}), "utility={} is unknown"),
     ("a name", choose("u66"), "utility='u66' is unknown. Did you mean 'u65'"),
     ("sizes", choose(np.ones(2)), "a finite number for each size"),
     ("rows", choose(np.ones((3, 3))), "for each of 7 sets"),

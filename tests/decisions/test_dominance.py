@@ -30,6 +30,9 @@ def test_preferences_by_hand():
     excess = jnp.array([[[-4.0, 0.0], [0.0, -4.0]], [[-4.0, -1e-9], [1e-9, -4.0]], [[-4.0, 1e-9], [-1e-9, -4.0]]])
     found = nondominated(ju.combiners.Preference(mass, jnp.full(3, 4.0), excess))
     np.testing.assert_array_equal(found, [[False, True], [False, True], [True, False]])
+    # Masses of float64 that float32 does not tell from a half.
+    mass = np.array([[0.0, 0.5 + 1e-9], [0.5 - 1e-9, 0.0]])
+    assert nondominated(ju.combiners.Preference(mass, np.array(1.0))).tolist() == [True, False]
 
 
 @given(hnp.arrays(np.int64, (9, 3), elements=st.integers(0, 6)))

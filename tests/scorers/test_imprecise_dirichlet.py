@@ -122,6 +122,10 @@ test_refusals = pytest.mark.once(
             for function in (idm_interval, dominance)
             for s in (0, -1.0, np.nan, np.inf, 1e-45, np.array([1.0, 0.0]))
         ),
+        *(
+            (f"{function.__name__}, leaves", partial(function, np.ones((5, 2)), np.ones(3)), r"s has shape \(3,\), but")
+            for function in (idm_interval, dominance)
+        ),
         *((f"strength {s}", partial(checked_strength, s), STRENGTH) for s in (None, "1", {}, 0, True)),
     )
 )

@@ -207,6 +207,22 @@ def test_large_weights_keep_their_digits_and_huge_counts(x64):
             np.testing.assert_allclose(prior[:2], expected[:2], rtol=1e-4, err_msg=method)
 
 
+def test_moments_beside_a_leaf_that_outweighs_all():
+    """Of shares near 0 and 1, and of a variance that one leaf's rounding would hide; their slopes by differences."""
+    few, big = [[3, 2], [1, 4], [2, 2]], 10**7
+    trees = [[leaf, *few] for leaf in ([10**9, 0], [10**9, 1], [4 * 10**8, 6 * 10**8])]
+    trees += [[[big, 0], [0, big], [1, big], [0, 50]], [[10**6, n] for n in (1, 5, 2, 9)]]
+    priors, slopes = traced(trees, "moments")
+    move = np.random.default_rng(0).normal(size=(5, 4, 2)) * trees
+    for prior, slope, counts, moved in zip(priors, slopes[0], np.array(trees, float), 1e-4 * move, strict=True):
+        expected = reference.moments(counts, by_size=True)
+        np.testing.assert_allclose([prior.beta, prior.alpha], expected, rtol=2e-6)
+        ends = [reference.moments(counts + end, by_size=True)[1] for end in (-moved, moved)]
+        np.testing.assert_allclose(
+            np.sum(slope[:4] * moved), (ends[1] - ends[0]) / 2, rtol=1e-3, atol=1e-8 * expected[1]
+        )
+
+
 SAME = ([[3, 1]], [[3, 1], [6, 2]], [[0, 5], [0, 2]])
 PURE = [[0, 5], [4, 0], [1, 0]]
 BY_CHANCE = [[50, 51], [51, 50]]

@@ -121,4 +121,5 @@ test_refusals = refusals(
     ("negative prior", lambda: SmoothedMean(prior_of(-1, 1)), r"parameter -1\.0"),
     ("method", lambda: MemberSmoothing("mle"), "method='mle'"),
     ("clip", lambda: MemberSmoothing(clip=0.5), "clip=0.5"),
+    ("clip in words", lambda: MemberSmoothing(clip="small"), "clip='small' must be a number"),
 )
