@@ -23,7 +23,7 @@ from jaxunc.combiners import Answer
 from jaxunc.forest import Trees
 from jaxunc.inference import Answering, BoundForest, bind
 from jaxunc.streaming import DataChunk, Notation, Wanted, as_answering, check_text, data_file, file_chunks, load_model
-from jaxunc.tables import encode_arrow
+from jaxunc.tables import encode_arrow, is_sparse
 
 from ._evaluate import Answers
 from ._settings import MODEL, MODEL_CALIBRATED
@@ -249,4 +249,4 @@ def _facts(path: str | Path, n_trees: int, boosted: bool, **further: Any) -> dic
 
 
 def _dense(values: Any) -> np.ndarray:
-    return np.asarray(values.toarray() if hasattr(values, "toarray") else values, np.float32)
+    return np.asarray(values.toarray() if is_sparse(values) else values, np.float32)

@@ -182,8 +182,10 @@ class BatchPredictor:
     @property
     def ddl(self) -> str:
         """The names and types of kept columns (as strings), then of answers, as Spark's DDL."""
-        fields = [f"`{name}` string" for name in self.keep]
-        return ", ".join([*fields, *(f"`{field.name}` {_spark_type(field.type)}" for field in self.schema)])
+        fields = [(name, "string") for name in self.keep]
+        fields += [(field.name, _spark_type(field.type)) for field in self.schema]
+        # A name stands between backticks, and those within are doubled.
+        return ", ".join(f"`{name.replace('`', '``')}` {spark_type}" for name, spark_type in fields)
 
     def __repr__(self) -> str:
         return f"BatchPredictor({self.path!r}, outputs={self.outputs.names})"
@@ -251,9 +253,14 @@ def _current_scorer(slot: dict[str, tuple[tuple, Scoring]], paths: tuple[str, ..
 
 def _spark_type(kind: pa.DataType) -> str:
     """Return Spark's name of the type for values of an Arrow type, ``kind``."""
-    if pa.types.is_list(kind):  # a set, of labels of any type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):  # a set, of labels of any type
         return f"array<{_spark_type(kind.value_type)}>"
     if pa.types.is_unsigned_integer(kind):  # Spark lacks unsigned types
         return {8: "smallint", 16: "int", 32: "bigint"}.get(kind.bit_width, "decimal(20,0)")
-    names = {"int64": "bigint", "int32": "int", "bool": "boolean"}
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_timestamp(kind):
+        return "timestamp_ntz" if kind.tz is None else "timestamp"
+    names = {"int64": "bigint", "int32": "int", "int16": "smallint", "int8": "tinyint", "bool": "boolean"}
+    names |= {"large_string": "string", "date32[day]": "date"}
     return names.get(str(kind), str(kind))

@@ -7,6 +7,7 @@ installed, which takes longer than all other steps of a short run.
 """
 
 import datetime
+import decimal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -167,9 +168,20 @@ def _column(column: Any, name: str, exact: bool) -> Any:
                 "Make texts of them, or leave the column out."
             ) from error
         try:  # Arrow has no type for fractions, large integers and narrow floats, which are numbers
-            return pa.array(as_floats(column), from_pandas=True)
-        except (AttributeError, TypeError, ValueError):
+            return _arrow_of_numbers(column)
+        except _FAULTS:
             raise TypeError(f"column {name!r} holds values that Arrow has no type for: {error}") from error
+
+
+def _arrow_of_numbers(column: Any) -> pa.Array:
+    """Return numbers as floats, or large integers as decimals, which keep all digits; raise `_FAULTS` for others."""
+    values = np.asarray(column, None if hasattr(column, "dtype") else object)
+    numbers = as_floats(values)
+    if values.dtype == object and all(is_missing(value) or type(value) is int for value in values.tolist()):
+        cells = [None if is_missing(value) else decimal.Decimal(value) for value in values.tolist()]
+        with suppress(*_FAULTS):  # integers of more than 76 digits
+            return pa.array(cells)
+    return pa.array(numbers, from_pandas=True)
 
 
 def _holds_objects(column: Any) -> bool:

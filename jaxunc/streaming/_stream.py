@@ -478,7 +478,11 @@ def _plain(table: pa.Table, file_format: str) -> pa.Table:
             table = table.set_column(j, field.name, table.column(j).cast(pa.string()))
         elif pa.types.is_list(data_type) and not pa.types.is_nested(data_type.value_type):
             words = table.column(j).cast(pa.list_(pa.string()))
-            table = table.set_column(j, field.name, compute.call_function("binary_join", [words, pa.scalar("|")]))
+            joined = compute.call_function("binary_join", [words, pa.scalar("|")])
+            if joined.null_count > words.null_count:  # Arrow drops a list in which one entry is null
+                lists = [cells and [cell or "" for cell in cells] for cells in words.to_pylist()]
+                joined = pa.array([None if cells is None else "|".join(cells) for cells in lists], pa.string())
+            table = table.set_column(j, field.name, joined)
         elif pa.types.is_nested(data_type):
             raise ValueError(
                 f"the column {field.name!r} holds {data_type}, which CSV cannot; write Parquet, or leave it out."

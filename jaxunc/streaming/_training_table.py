@@ -11,6 +11,7 @@ import pyarrow.parquet as parquet
 from jaxtyping import Int
 
 from jaxunc._checks import join_names, suggest
+from jaxunc.tables import usual_type
 
 from ._chunks import FAULTS, reason_of
 from ._csv import csv_table
@@ -48,8 +49,6 @@ def read_table(path: Path, notation: Notation = Notation()) -> pa.Table:  # noqa
         with refuse_changes(path):
             if file_format == "CSV":
                 table, notation = csv_table(path, notation)
-                marks = {name: mark for name, mark in notation._asdict().items() if mark is not None}
-                table = table.replace_schema_metadata(marks)
             else:
                 table = _parquet_table(path) if file_format == "Parquet" else _arrow_table(path)
             table = _without_index(table)
@@ -57,7 +56,9 @@ def read_table(path: Path, notation: Notation = Notation()) -> pa.Table:  # noqa
         check_distinct(table.schema.names)
         if not table.num_rows or not table.num_columns:
             raise UnreadableError(f"it has {table.num_rows} rows and {table.num_columns} columns")
-        return table
+        # Other metadata are dropped: those of a Parquet file may be any bytes.
+        marks = {name: mark for name, mark in notation._asdict().items() if mark is not None}
+        return pa.Table.from_arrays(list(map(usual_type, table.columns)), names=table.schema.names, metadata=marks)
     except (*FAULTS, UnicodeDecodeError) as error:
         raise ValueError(
             f"DATA={str(path)!r} cannot be read as {file_format}: {reason_of(error)}. Pass {FORMATS}, with rows."

@@ -28,6 +28,7 @@ from ._encode import (
     match_names,
     refuse_infinite,
     unchecked_rows,
+    usual_type,
     warn_of_merged_values,
 )
 from ._file_columns import (

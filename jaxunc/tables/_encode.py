@@ -32,7 +32,7 @@ from ._frames import (
     plain_table,
 )
 from ._levels import Lookup
-from ._numbers import as_csr, numbers_of_array, numbers_of_frame, rows_of, rows_of_columns
+from ._numbers import as_csr, error_of_infinite, numbers_of_array, numbers_of_frame, rows_of, rows_of_columns
 
 MOST_MERGED = 0.01  # distinct values, as a share, that may merge without a warning: of random numbers a few do
 MOST_EXAMINED = 2**17  # most instances that `warn_of_merged_values` examines
@@ -117,10 +117,7 @@ def refuse_infinite(values: Any, name: str = "X") -> None:
         beyond = _numpy_of(values).isinf(values.astype(np.float32))
     if beyond.any():
         row, column = map(int, np.argwhere(beyond)[0])
-        raise ValueError(
-            f"{name}[{row}, {column}] is infinite or too large for float32 (largest 3.4e38), which scikit-learn "
-            "refuses too. Clip it, or make it NaN if it stands for a missing value."
-        )
+        raise error_of_infinite(f"{name}[{row}, {column}]")
 
 
 def _numpy_of(values: Any) -> Any:
@@ -187,7 +184,7 @@ def encode_arrow(
     parts = []
     for j, lookup in enumerate(columns.lookups):
         what = f"{name}: column {table.schema.names[j]!r}"
-        column = _usual_type(table.column(j))
+        column = usual_type(table.column(j))
         missing = frozenset(columns.missing_words) if are_cells else None
         if isinstance(lookup, CutLookup):
             parts.append(lookup.codes(_arrow_numbers(column, what).astype(np.float64)))
@@ -202,14 +199,11 @@ def encode_arrow(
     beyond = np.isinf(values)
     if beyond.any():
         row, j = map(int, np.argwhere(beyond)[0])
-        raise ValueError(
-            f"{name}: row {first + row} of the data is infinite or too large for float32 (largest 3.4e38) in column "
-            f"{table.schema.names[j]!r}. Clip it, or make it null if it stands for a missing value."
-        )
+        raise error_of_infinite(f"{name}: row {first + row} of the data, column {table.schema.names[j]!r},", "null")
     return Encoded(values, bool(np.isnan(values).any()))
 
 
-def _usual_type(column: Any) -> Any:
+def usual_type(column: Any) -> Any:
     """Return a run-end encoded column decoded, a column of the extension type bool8 as bools, any other unchanged."""
     import pyarrow as pa
     import pyarrow.compute

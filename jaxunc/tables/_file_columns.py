@@ -118,16 +118,16 @@ def class_codes(column: "pd.Series") -> tuple[np.ndarray, tuple[str, ...]]:
     target = column.name
     codes, levels = _ranks(column)
     if is_numeric(levels):
-        # Integers beyond 2⁵³ would be rounded as floats.
-        numbers = levels.to_numpy(dtype=np.int64 if types.is_integer_dtype(levels.dtype) else np.float64)
-        integral = bool(np.all(numbers == np.rint(numbers)))
+        # Integers beyond 2⁵³ would be rounded as floats, and those from 2⁶³ on negative as int64.
+        numbers = levels.to_numpy() if types.is_integer_dtype(levels.dtype) else levels.to_numpy(np.float64)
+        integral = numbers.dtype.kind in "iu" or bool(np.all(numbers == np.rint(numbers)))
         if len(levels) > SOME_CLASSES and not (integral and len(levels) < len(codes) / 5):
             raise ValueError(
                 f"--target={target!r} holds {len(levels)} different numbers in {len(codes)} rows: a quantity, but "
                 "combiners need a class for every row. Leave out --combiners and --model, to compare laws of numbers; "
                 "or choose another column, or cut this one into ranges first."
             )
-        levels = pd.Index(numbers.astype(np.int64)) if integral else levels
+        levels = pd.Index(numbers.astype(np.int64)) if integral and numbers.dtype.kind == "f" else levels
     labels = tuple(map(str, levels))
     if len(set(labels)) < len(labels):
         same = next(label for label in labels if labels.count(label) > 1)

@@ -110,7 +110,7 @@ def plain_table(data: Any, name: str = "X") -> Any:
         check_readable(name, data)
         narrow = data.dtype.kind == "V" and not jnp.issubdtype(data.dtype, jax.dtypes.extended)
         return data.astype(jnp.float32) if narrow else data
-    if hasattr(type(data), "iloc") and not hasattr(type(data), "columns"):
+    if _is_series(data):
         return data  # a series: the caller refuses its shape
     frame = as_frame(data, name)
     return plain_array(data, name) if frame is None else frame
@@ -265,6 +265,10 @@ def is_pandas(data: Any) -> bool:
     return hasattr(of_type, "iloc") and hasattr(of_type, "columns") and not hasattr(of_type, "compute")
 
 
+def _is_series(data: Any) -> bool:
+    return hasattr(type(data), "iloc") and not hasattr(type(data), "columns")
+
+
 def is_frame(data: Any) -> bool:
     return isinstance(data, Frame) or is_pandas(data)
 
@@ -307,7 +311,7 @@ def as_column(data: Any, what: str) -> Any:
 
     Raises a ValueError if it has more or fewer than one axis. ``what`` names the column in messages.
     """
-    if hasattr(type(data), "iloc") and hasattr(type(data), "dtype"):
+    if _is_series(data):
         column = data
     elif isinstance(data, np.ndarray | list | tuple) or not may_be_series(data):
         column = plain_array(data, what)
@@ -359,12 +363,16 @@ def _array_of_lists(data: Any, name: str) -> np.ndarray:
 
 
 def _fill_masked(array: np.ma.MaskedArray) -> np.ndarray:
-    """Return a plain array, with a missing value for each masked entry: NaN, NaT or, among objects, None."""
+    """Return a plain array, with a missing value for each masked entry: NaN, NaT or, among objects, None.
+
+    A column of integers that floats would round becomes one of objects.
+    """
     mask = np.ma.getmaskarray(array)
     if not mask.any():
         return array.data
-    if array.dtype.kind in "iub":
-        return np.where(mask, np.nan, array.data.astype(np.float64))
+    numbers = np.where(mask, np.nan, array.data.astype(np.float64)) if array.dtype.kind in "iub" else None
+    if numbers is not None and (array.ndim > 1 or not are_rounded(numbers)):
+        return numbers
     if array.dtype.kind == "f":
         return np.where(mask, array.dtype.type(np.nan), array.data)
     if array.dtype.kind in "mM":  # not as objects, which may be bare integers
@@ -372,6 +380,11 @@ def _fill_masked(array: np.ma.MaskedArray) -> np.ndarray:
     filled = array.data.astype(object)
     filled[mask] = None
     return filled
+
+
+def are_rounded(numbers: np.ndarray) -> bool:
+    """Return whether numbers, which were integers, are floats of a size at which neighbours share one."""
+    return numbers.dtype.kind == "f" and bool(np.any(np.abs(numbers) >= 2**53))
 
 
 def _decode(cell: bytes, name: str) -> str:
@@ -407,7 +420,7 @@ def _may_be_frame(data: Any) -> bool:
 def may_be_series(data: Any) -> bool:
     """Return whether data have some member of a column that narwhals reads, and are not a pandas series."""
     members = ("to_list", "to_pylist", "__narwhals_series__")
-    return not hasattr(data, "iloc") and any(hasattr(type(data), member) for member in members)
+    return not _is_series(data) and any(hasattr(type(data), member) for member in members)
 
 
 def _as_chunked(data: Any) -> Any:
@@ -449,7 +462,7 @@ def _frame_of_arrow(data: Any, name: str) -> Any:
 
 
 def _array_of_series(series: Any, is_nominal: bool) -> Any:
-    """Return a narwhals column as an array of numbers or of Python objects.
+    """Return a narwhals column as an array of numbers or of Python objects, such as large integers with gaps.
 
     Nanosecond times stay NumPy's, or a pandas series if they have a time zone. A categorical column (``is_nominal``)
     becomes an array of numbers if its categories are numbers.
@@ -457,13 +470,17 @@ def _array_of_series(series: Any, is_nominal: bool) -> Any:
     dtype = series.dtype
     # NumPy has no integers of 128 bits.
     if dtype.is_float() or (dtype.is_integer() and "128" not in str(dtype)):
-        return series.to_numpy()
+        numbers = series.to_numpy()
+        if dtype.is_float() or not are_rounded(numbers):
+            return numbers
     if getattr(dtype, "time_unit", "us") == "ns":
         return _array_of_nanoseconds(series)
     values = series.to_list()
     if kinds_of(values) == {"bool"} or (is_nominal and kinds_of(values) <= {"number", "missing"}):
         # Categories that are numbers are read as numbers are, whatever holds them.
-        return np.array(values, float if None in values else None)  # None becomes NaN
+        numbers = np.array(values, float if None in values else None)  # None becomes NaN
+        if float in set(map(type, values)) or not are_rounded(numbers):
+            return numbers
     objects = np.empty(len(values), object)
     objects[:] = values
     return objects

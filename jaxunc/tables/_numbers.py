@@ -8,8 +8,20 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, Int
 
+from ._cells import kinds_of
 from ._columns import Columns, CutLookup
-from ._frames import NUMBERS, Frame, as_floats, column_of, dtypes_of, frame_names, is_frame, is_named, kind_of
+from ._frames import (
+    NUMBERS,
+    Frame,
+    as_floats,
+    column_of,
+    dtypes_of,
+    frame_names,
+    has_categories,
+    is_frame,
+    is_named,
+    kind_of,
+)
 from ._levels import Lookup
 
 
@@ -55,13 +67,22 @@ def _check_codes(frame: Any, positions: list[int], name: str) -> None:
     """
     dtypes = list(dtypes_of(frame)) if positions else []
     names = frame_names(frame)
-    is_code = lambda categories: list(categories) == list(range(len(categories)))
-    if odd := [names[j] for j in positions if hasattr(dtypes[j], "categories") and not is_code(dtypes[j].categories)]:
+    categorical = [
+        j for j in positions if has_categories(dtypes[j]) or (isinstance(frame, Frame) and frame.categorical[j])
+    ]
+    if odd := [names[j] for j in categorical if not _holds_codes(column_of(frame, j))]:
         raise TypeError(
             f"{name}'s columns {odd[:5]} ({len(odd)} in all) are categories, and the model knows the codes of its "
             f"categories alone, not their values. Pass the codes that training had: {name}[column].cat.codes, with the "
             "categories in the order of training, and NaN in the place of -1."
         )
+
+
+def _holds_codes(column: Any) -> bool:
+    """Return whether a categorical column may hold codes: its categories are 0, 1, 2, …; or numbers, if not pandas'."""
+    if (categories := getattr(column.dtype, "categories", None)) is not None:
+        return list(categories) == list(range(len(categories)))
+    return kind_of(column.dtype) in NUMBERS or "word" not in kinds_of(column.tolist())
 
 
 def _plain_numbers(frame: Any, positions: list[int], name: str) -> np.ndarray:
@@ -291,11 +312,16 @@ def rows_of(csr: Any, columns: Columns, name: str, *, infinite: bool) -> tuple[S
         if beyond.any():
             first = int(np.argmax(beyond))
             row = int(np.searchsorted(csr.indptr, first, side="right")) - 1
-            raise ValueError(
-                f"{name}[{row}, {csr.indices[first]}] is infinite or too large for float32 (largest 3.4e38), which "
-                "scikit-learn refuses too. Clip it, or make it NaN if it stands for a missing value."
-            )
+            raise error_of_infinite(f"{name}[{row}, {csr.indices[first]}]")
     return rows, columns.absent_is_missing or bool(np.isnan(narrow).any())
+
+
+def error_of_infinite(where: str, absent: str = "NaN") -> ValueError:
+    """Return the error for an infinite value, which stands ``where``; ``absent`` is what missing values are there."""
+    return ValueError(
+        f"{where} is infinite or too large for float32 (largest 3.4e38), which scikit-learn refuses too. Clip it, or "
+        f"make it {absent} if it stands for a missing value."
+    )
 
 
 def _check_levels_are_numbers(rows: SparseRows, name: str) -> None:

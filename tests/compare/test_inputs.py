@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow
 import pytest
 from pyarrow import parquet
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
@@ -21,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from jaxunc import compare
-from jaxunc.compare._models import read_refitted_model
+from jaxunc.compare._models import _dense, read_refitted_model
 from jaxunc.compare._table import positive_class
 from tests._refusal import refuses
 
@@ -217,6 +218,22 @@ def test_indices_and_large_classes(write):
     assert all(words in said for words in ("'Unnamed: 0'", "numbers the rows"))
     path = write("t.csv", frame.assign(y=[2**62, 2**62 + 1] * 2))
     assert compare.study_table(path, "y").class_labels == (str(2**62), str(2**62 + 1))
+    path = write("t.csv", frame.assign(y=np.array([2**63, 2**63 + 1] * 2, np.uint64)))
+    assert compare.study_table(path, "y").class_labels == (str(2**63), str(2**63 + 1)), "not negative"
+
+
+def test_runs_and_metadata_of_any_bytes(tmp_path):
+    runs = [pyarrow.RunEndEncodedArray.from_arrays([2, 3, 4], cells) for cells in ([5.0, None, 6.0], ["u", None, "v"])]
+    table = pyarrow.table(dict(zip("ay", runs, strict=True)), metadata={b"decimal": b"\xff"})
+    with pyarrow.ipc.new_file(tmp_path / "t.arrow", table.schema) as file:
+        file.write_table(table)
+    read = compare.study_table(tmp_path / "t.arrow", "y")
+    assert (read.X.ravel().tolist(), read.y.tolist(), read.class_labels) == ([5, 5, 6], [0, 0, 1], ("u", "v"))
+
+
+def test_a_column_that_is_called_as_a_member_of_sparse_matrices():
+    frame = pd.DataFrame({"toarray": [1.0, 2.0]})
+    assert _dense(frame).tolist() == _dense(csr_array(frame)).tolist() == [[1], [2]]
 
 
 def test_the_mean_goes_by_both_of_its_names():

@@ -76,6 +76,7 @@ def test_batches_and_their_schemas(scorer, frame):
         "`count` string, `class` string, `probability_no` float, `probability_yes` float, `set` array<string>"
     )
     assert BatchPredictor(scorer.path, outputs=["class"], keep=["count"] * 2).ddl == "`count` string, `class` string"
+    assert BatchPredictor(scorer.path, outputs=["class"], keep=["a`b"]).ddl == "`a``b` string, `class` string"
     found = scorer(frame[:50])
     assert list(scorer.meta.columns) == list(found.columns)
     assert scorer.meta["probability_no"].dtype == found["probability_no"].dtype
@@ -90,6 +91,21 @@ def test_schemas_of_all_labels(tmp_path, spark):
     forest = ju.from_sklearn(DecisionTreeClassifier().fit([[0.0], [1.0]], _SPARK[spark]))
     ju.save(tmp_path / "model", ju.bind(forest, ju.Mean()))
     assert BatchPredictor(tmp_path / "model", outputs=["class", "set"]).ddl == f"`class` {spark}, `set` array<{spark}>"
+
+
+@pytest.mark.parametrize(
+    ("kind", "spark"),
+    [
+        *((pa.int8(), "tinyint"), (pa.int16(), "smallint"), (pa.large_string(), "string"), (pa.date32(), "date")),
+        *(
+            (pa.timestamp("us"), "timestamp_ntz"),
+            (pa.timestamp("us", "UTC"), "timestamp"),
+            (pa.decimal128(20, 0), "decimal(20,0)"),
+        ),
+    ],
+)
+def test_types_of_neighbours_names(kind, spark):
+    assert _batch_predictor._spark_type(kind) == spark
 
 
 @pytest.mark.exhaustive

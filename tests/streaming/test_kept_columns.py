@@ -17,7 +17,8 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
-from jaxunc.streaming import BatchPredictor, predict_files, stream
+from jaxunc.streaming import BatchPredictor, predict_files, stream, table_of_columns
+from jaxunc.tables import Columns, Levels, encode_arrow
 from tests._exhaustive import SEED
 from tests._refusal import refusals
 
@@ -256,6 +257,12 @@ def test_arrays_without_names(features):
     for source, expected in ((X, LARGE), (masked, masked[:, 1].tolist())):
         (found,) = stream(model, source, keep=["1"])
         assert found.column("1").to_pylist() == expected
+
+
+def test_integers_beyond_64_bits_are_looked_up_to_the_last_digit():
+    columns = Columns(1, ("id",), (True,), (Levels((2**64 + 1, 2**64 + 3), True),))
+    for cells in ([2**64 + 3, None, 2**64 + 2], np.array([2**64 + 3, None, 2**64 + 2], object)):
+        assert encode_arrow(table_of_columns({"id": cells}), columns).values.ravel().tolist() == [1, 2, -1]
 
 
 def test_parts_of_several_types(features, bound):

@@ -146,6 +146,10 @@ TABLES: dict[str, Odd] = {
     "Parquet, integers with gaps": of_arrow([1, None, 2**53 + 1], None, [1, NAN, 2.0**53]),
     "Parquet, large integers": of_arrow(LARGE, None, [float(number) for number in LARGE]),
     "Parquet, small floats": of_arrow([0.5, 2, None], pa.float32(), [0.5, 2, NAN]),
+    **{
+        f"Arrow, runs of {kind}": of_arrow(cells, pa.run_end_encoded(pa.int32(), kind), meant, name="arrow")
+        for kind, cells, meant in ((pa.string(), WORDS, WORDS), (pa.float64(), [2, None, 2], [2, NAN, 2]))
+    },
     "Parquet, nothing": of_arrow([None], None, [NAN]),
 }
 

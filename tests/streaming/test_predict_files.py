@@ -250,6 +250,7 @@ KEPT_IN_CSV = {
     "views": (pa.array(["a"] * 6, pa.string_view()), "a"),
     "views of bytes": (pa.array([b"a"] * 6, pa.binary_view()), "a"),
     "lists": (pa.array([[1, 2]] * 6), "1|2"),
+    "lists with gaps": (pa.array([[1, None, 2]] * 6), "1||2"),
     "runs": (pa.RunEndEncodedArray.from_arrays([6], ["a"]), "a"),
     "structures": (pa.array([{"a": 1}] * 6), None),
     "lists of lists": (pa.array([[[1]]] * 6), None),

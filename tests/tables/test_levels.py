@@ -5,6 +5,8 @@ from unittest import mock
 
 import numpy as np
 import pandas
+import polars
+import pyarrow as arrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -211,6 +213,47 @@ def test_categories_are_no_codes():
         TypeError, r"columns \['a'\] .* are categories, and the model knows the codes", encode_instances, frame, columns
     )
     assert encode_instances(frame.assign(a=pandas.Categorical([1, 0, 1])), columns).values[:, 0].tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("column", "codes"),
+    [
+        (polars.Series(["1", "0"], dtype=polars.Enum(["1", "0"])), None),
+        (polars.Series(["1", "0"], dtype=polars.Categorical), None),
+        (pandas.Series(["1", "0"], dtype=pandas.ArrowDtype(arrow.dictionary(arrow.int32(), arrow.string()))), None),
+        (arrow.array(["1", "0"]).dictionary_encode(), None),
+        (arrow.array([1, 0, None]).dictionary_encode(), [1, 0, np.nan]),
+    ],
+    ids=lambda value: str(getattr(value, "dtype", "")),
+)
+def test_categories_of_other_libraries_are_no_codes(column, codes):
+    columns = Columns(1, ("a",), (True,))
+    frames = {polars.Series: polars.DataFrame, pandas.Series: pandas.DataFrame}
+    frame = frames.get(type(column), arrow.table)({"a": column})
+    if codes is None:
+        refuses(TypeError, r"columns \['a'\] .* are categories", encode_instances, frame, columns)
+    else:
+        np.testing.assert_array_equal(encode_instances(frame, columns).values[:, 0], codes)
+
+
+IDS = [2**53 + 1, None, 2**53, 2**53 + 3]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        polars.Series(IDS),
+        arrow.array(IDS),
+        arrow.array(IDS).dictionary_encode(),
+        np.ma.array([number or 0 for number in IDS], mask=[number is None for number in IDS]),
+    ],
+    ids=lambda column: type(column).__name__,
+)
+def test_large_integers_beside_gaps_keep_all_digits(column):
+    columns = fit_columns({"id": column}, [0])
+    assert columns.levels == (Levels(tuple(str(2**53 + i) for i in (0, 1, 3)), True),)
+    for own, codes in ((column, [1, 3, 0, 2]), (np.array([2**53 + 3, 2**53 + 2]), [2, -1])):
+        assert encode_instances({"id": own}, columns).values[:, 0].tolist() == codes
 
 
 def test_cells_of_numbers_are_read_as_other_readers_do():
