@@ -98,11 +98,11 @@ def from_any(model: Any) -> Forest | AdditiveTrees:
     if isinstance(model, GIVEN):
         name = str(model) if isinstance(model, str | PathLike) else "what was given"
         return _from_content(content_of(model), name).model
-    if hasattr(model, "read"):
-        raise TypeError(f"model is a {type(model).__name__}, an open file; pass its path, or what its read() returns.")
     if isinstance(model, type):
         raise TypeError(f"model is the class {model.__name__}; pass a fitted model.")
     library = library_of(model)
+    if library is None and hasattr(model, "read"):
+        raise TypeError(f"model is a {type(model).__name__}, an open file; pass its path, or what its read() returns.")
     if library is None:
         raise TypeError(f"model is a {type(model).__name__}, which has no importer. Taken are {TAKEN}.")
     return _IMPORTERS[library](model)

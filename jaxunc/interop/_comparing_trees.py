@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -32,7 +33,7 @@ LOST, TOLD = 1e-4, 1e-2
 """Limits of rounding errors, as shares of the largest spread of leaf values in a tree. If the error of leaf values is
 above ``LOST``, an offset is subtracted from them. If the error of sums is above ``TOLD``, a warning is given."""
 _IS_STRICT = np.array([False, True, True, False, False, False, False, False])  # by comparison: True for x < t, x >= t
-_IS_MIRRORED = np.array([False, False, True, True, False, False, False, False])  # by comparison: True for x >= t, x > t
+_IS_NEGATED = np.array([False, False, True, True, False, True, False, True])  # by comparison, as `_set_of` explains
 _MOST_CUTS = 2**24  # codes are float32
 _NONE_LEFT = -1  # below the key of every code
 _ABOVE_UNSEEN = np.nextafter(-1.0, np.inf)  # above -1, the code of a value that is no level
@@ -107,8 +108,8 @@ def ensemble_of(
         leaves = leaves[(leaves == 0) | (index[leaves] != index[0])]
         with np.errstate(over="ignore"):  # `AdditiveTrees` refuses what is beyond float32
             values[t, index[leaves]] = tree.leaf_values[leaves] - (0 if offset is None else offset[t])
-    base_array = jnp.asarray(base, jnp.result_type(float))
-    return AdditiveTrees(model_trees, jnp.asarray(values), base_array, link, trees_per_stage, class_labels, averaged)
+    base_array = jax.device_put(np.asarray(base, jnp.result_type(float)))
+    return AdditiveTrees(model_trees, jax.device_put(values), base_array, link, trees_per_stage, class_labels, averaged)
 
 
 def _offsets(
@@ -209,29 +210,42 @@ def check_number_of_columns(number: int) -> None:
 def _with_sets(tree: ComparingTree, columns: Columns) -> ComparingTree:
     """Return the tree with sets in place of == and !=, and in place of all tests of levels if ``columns`` have cuts."""
     inner = tree.left >= 0
-    becomes_set = inner & ((tree.compare == EQUAL) | (tree.compare == UNEQUAL))
     tests_level = np.zeros(len(inner), bool)
     if columns.levels is not None and columns.cuts is not None:
         tests_level = inner & _has_levels(columns)[np.where(inner, tree.feature, 0)]
-    becomes_set |= tests_level
+    becomes_set = tests_level | (inner & ((tree.compare == EQUAL) | (tree.compare == UNEQUAL)))
     if not becomes_set.any():
         return tree
     compare, sets = tree.compare.copy(), dict(tree.sets)
     for node in np.flatnonzero(becomes_set).tolist():
-        comparison, bound = int(compare[node]), tree.value[[node]]
-        # The set holds what lies below the bound; for >= and > the instance goes left if it is outside.
-        if comparison < EQUAL:
-            first, end = np.array([-np.inf]), bound if _IS_STRICT[comparison] else next_above(bound)
-        else:
-            first, end = tree.sets[node] if comparison >= IN_SET else (bound, next_above(bound))
-        is_outside = comparison in (UNEQUAL, NOT_IN_SET) or bool(_IS_MIRRORED[comparison])
-        compare[node] = NOT_IN_SET if is_outside else IN_SET
-        if tests_level[node]:  # -1, the code of no level, moves to the side of missing values
-            first, end = np.maximum(first, _ABOVE_UNSEEN), np.maximum(end, _ABOVE_UNSEEN)
-            if tree.missing_left[node] != is_outside:
-                first, end = np.append(-np.inf, first), np.append(_ABOVE_UNSEEN, end)
-        sets[node] = first, end
+        is_negated, intervals = bool(_IS_NEGATED[compare[node]]), _set_of(tree, node)
+        compare[node] = NOT_IN_SET if is_negated else IN_SET
+        # -1, the code of no level, goes where missing values go: left from the set, or, negated, left from outside.
+        sets[node] = _with_unseen(*intervals, tree.missing_left[node] != is_negated) if tests_level[node] else intervals
     return tree._replace(compare=compare, sets=sets)
+
+
+def _set_of(tree: ComparingTree, node: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the set that a node tests by comparing with t, as (first numbers, ends) of intervals.
+
+    What goes left is in the set or, for a negated comparison, not in it::
+
+        x in the set   negated   set
+        x < t          x >= t    [-inf, t)
+        x <= t         x > t     [-inf, next number above t)
+        x == t         x != t    [t, next number above t)
+    """
+    comparison, bound = int(tree.compare[node]), tree.value[[node]]
+    if comparison >= IN_SET:
+        return tree.sets[node]
+    first = np.array([-np.inf]) if comparison < EQUAL else bound
+    return first, bound if _IS_STRICT[comparison] else next_above(bound)
+
+
+def _with_unseen(first: np.ndarray, end: np.ndarray, includes_unseen: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return a set of codes, as (first numbers, ends) of intervals, with -1 and what is below included, or excluded."""
+    first, end = np.maximum(first, _ABOVE_UNSEEN), np.maximum(end, _ABOVE_UNSEEN)
+    return (np.append(-np.inf, first), np.append(_ABOVE_UNSEEN, end)) if includes_unseen else (first, end)
 
 
 def _has_levels(columns: Columns) -> np.ndarray:
@@ -301,24 +315,29 @@ def _nodes(tree: ComparingTree, keys: np.ndarray) -> TreeNodes:
     inner = tree.left >= 0
     tests_set = inner & (tree.compare >= IN_SET)
     compares = inner & ~tests_set
-    is_swapped = compares & _IS_MIRRORED[np.where(compares, tree.compare, 0)]
+    is_swapped = compares & _IS_NEGATED[np.where(compares, tree.compare, 0)]
     n_compared = np.count_nonzero(compares)
     threshold = np.zeros(len(inner), np.int32)
     threshold[compares] = keys[:n_compared]
     left, right = np.where(is_swapped, tree.right, tree.left), np.where(is_swapped, tree.left, tree.right)
-    nodes = TreeNodes(tree.feature, threshold, left, right, tree.missing_left == is_swapped)
+    missing_right = tree.missing_left == is_swapped  # where neither, or both: left is right
+    nodes = TreeNodes(tree.feature, threshold, left, right, missing_right)
     if not tests_set.any():
         return nodes
-    set_nodes = np.flatnonzero(tests_set).tolist()
+    return with_interval_tests(nodes, _interval_tests(tree, np.flatnonzero(tests_set).tolist(), keys[n_compared:]))
+
+
+def _interval_tests(tree: ComparingTree, set_nodes: list[int], keys: np.ndarray) -> dict[int, Intervals]:
+    """Return the test of each node that tests a set; ``keys`` are the order keys of all their intervals' bounds."""
     key_ends = np.cumsum([2 * len(tree.sets[node][0]) for node in set_nodes])
-    interval_tests = {}
-    for node, set_keys in zip(set_nodes, np.split(keys[n_compared:], key_ends[:-1]), strict=True):
+    tests = {}
+    for node, set_keys in zip(set_nodes, np.split(keys, key_ends[:-1]), strict=True):
         first_key, end_key = set_keys.reshape(-1, 2).T
         upper = set_keys.reshape(-1, 2)[np.lexsort((end_key, first_key))].ravel()
         # Numbers below the first bound are outside of the set; from there on inside and outside take turns.
-        goes_left = np.arange(len(upper) + 1) % 2 == (tree.compare[node] == IN_SET)
-        interval_tests[node] = Intervals(upper, goes_left, bool(tree.missing_left[node]))
-    return with_interval_tests(nodes, interval_tests)
+        is_inside = np.arange(len(upper) + 1) % 2 == 1
+        tests[node] = Intervals(upper, is_inside != _IS_NEGATED[tree.compare[node]], bool(tree.missing_left[node]))
+    return tests
 
 
 def set_of_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

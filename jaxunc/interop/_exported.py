@@ -4,6 +4,7 @@
 one test of intervals: they become one node again (`PlainSet`).
 """
 
+import json
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -53,12 +54,30 @@ def model_to_export(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
 
 
 def describe(columns: Columns, class_labels: tuple[Any, ...] | None) -> dict[str, Any]:
-    """Return columns' names, class labels and levels (by column index, as text) for JSON; what is None is left out."""
+    """Return columns' names, class labels and levels (by column index, as text), each as JSON has it, without None.
+
+    A ValueError if JSON has no such labels, or integers of more than 64 bits, which others read as floats.
+    """
+    if class_labels is not None and not all(map(_is_in_json, class_labels)):
+        raise ValueError(
+            f"class_labels are {class_labels!r:.60}; exported models have labels that are texts, numbers of 64 bits or "
+            "bools. Grow the forest on such labels."
+        )
     description: dict[str, Any] = {"feature_names": columns.names, "class_labels": class_labels}
     if columns.levels is not None:
         leveled = [(str(j), each) for j, each in enumerate(columns.levels) if each is not None]
         description["levels"] = {j: {"values": each.values, "missing_is_last": each.has_missing} for j, each in leveled}
-    return {name: value for name, value in description.items() if value is not None}
+    described = {name: value for name, value in description.items() if value is not None}
+    return json.loads(json.dumps(described, default=lambda number: number.item()))
+
+
+def _is_in_json(label: Any) -> bool:
+    if isinstance(label, str | bool | np.bool_):
+        return True
+    is_integer = isinstance(label, int | np.integer) and not isinstance(label, np.timedelta64)
+    if is_integer:
+        return -(2**63) <= int(label) < 2**64
+    return isinstance(label, float | np.floating) and not np.isnan(label)
 
 
 class PlainSet(NamedTuple):

@@ -50,7 +50,8 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
     Raises
     ------
     TypeError
-        If ``model`` is of another kind, or ``category_columns`` are no names and positions.
+        If ``model`` is of another kind, such as all boosters of ``lightgbm.cv``, or ``category_columns`` are no names
+        and positions.
     ValueError
         If the estimator is not fitted, the file is damaged, or the model has parts that are not imported, which are
         named: linear trees, ``reg_sqrt``, the objective ``cross_entropy_lambda``. Also if the frame of training had
@@ -77,6 +78,8 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
     classes, is_classifier = None, False
     if hasattr(type(model), "booster_"):
         classes, is_classifier, model = _of_estimator(model)
+    if isinstance(boosters := getattr(model, "boosters", None), list):
+        raise TypeError(f"model is a {type(model).__name__} of {len(boosters)} boosters; pass one: model.boosters[0].")
     if hasattr(model, "model_to_string"):
         model = model.model_to_string()
     if not isinstance(model, GIVEN):

@@ -80,6 +80,9 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
     scikit-learn tests ``float32(x) <= t`` with a float64 threshold: thresholds are rounded down to float32, which
     changes no answer. Histogram-based boosting compares float64; there columns with categories have them as levels. If
     None was among these in training, scikit-learn takes it for a category; here NaN counts as that category, too.
+
+    A missing value goes where scikit-learn learned it to go; where no training row at a node had one, to the child
+    that more of these rows went to, as in scikit-learn.
     """
     name = type(model).__name__
     if isinstance(model, _HISTOGRAM_MODELS):

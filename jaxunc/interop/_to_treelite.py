@@ -86,8 +86,8 @@ def to_treelite(model: Any) -> Any:
     ValueError
         For other combiners: treelite adds leaf values, and has a few functions of the sums; `to_onnx` takes more. If
         means are clipped, leaves veto a class (``smoothing=0``), empty leaves are followed, or an ensemble's link is
-        ``"one-vs-rest"``. If tests of intervals that are not categories need too many copies of nodes, or trees
-        share nodes other than in tests of intervals.
+        ``"one-vs-rest"``. If class labels are no texts, numbers or bools. If tests of intervals that are not categories
+        need too many copies of nodes, or trees share nodes other than in tests of intervals.
 
     Notes
     -----

@@ -4,6 +4,7 @@
 hold class probabilities and say how many instances they rest on (`_counts`), else an `AdditiveTrees`.
 """
 
+import json
 import struct
 from typing import Any, NamedTuple
 
@@ -60,6 +61,7 @@ class TreeliteModel(NamedTuple):
     sigmoid_alpha: float
     ratio_c: float
     base_scores: np.ndarray
+    class_labels: tuple[Any, ...]  # those in the model's attributes, empty without any
 
     @property
     def n_outputs(self) -> int:
@@ -86,8 +88,9 @@ def from_treelite(model: Any) -> Forest | AdditiveTrees:
     -------
     Forest or AdditiveTrees
         A `Forest` with the model's counts, if leaves hold class probabilities and say how many instances they rest on,
-        as in classifiers of scikit-learn and cuML. Everything else is an `AdditiveTrees`. Columns have no names, and
-        classes the labels 0, 1, …: treelite keeps neither.
+        as in classifiers of scikit-learn and cuML. Everything else is an `AdditiveTrees`. Columns have no names.
+        Classes have the labels that `to_treelite` wrote, as JSON has them, and else 0, 1, …: treelite itself keeps
+        none.
 
     Raises
     ------
@@ -134,7 +137,7 @@ def _of_file(content: bytes) -> Forest | AdditiveTrees:
     cuts = (None,) * header.num_feature if header.threshold_type.itemsize == 8 else None
     columns = Columns(header.num_feature, cuts=cuts, absent_is_missing=True)
     if (counts := _counts(header, trees, statistics)) is not None:
-        return _counted_forest(trees, counts, columns, header.n_outputs)
+        return _counted_forest(trees, counts, columns, _labels(header, header.n_outputs))
     link, scale = _link(header)
     tree_values = _values_to_add(header, [tree.leaf_values for tree in trees], outputs)
     return ensemble_of(
@@ -148,13 +151,18 @@ def _of_file(content: bytes) -> Forest | AdditiveTrees:
     )
 
 
-def _counted_forest(trees: list[ComparingTree], counts: list[np.ndarray], columns: Columns, n_classes: int) -> Forest:
-    """Return a forest of ``n_classes`` with ``counts`` as leaf values; a ValueError for more than float32 can count."""
+def _counted_forest(
+    trees: list[ComparingTree], counts: list[np.ndarray], columns: Columns, labels: tuple[Any, ...]
+) -> Forest:
+    """Return a forest with ``counts`` as leaf values; a ValueError for more than float32 can count.
+
+    ``labels`` are those of the classes.
+    """
     total = sum(float(tree_counts.sum()) for tree_counts in counts)
     if not total < _MOST_INSTANCES:
         raise ValueError(f"the model's leaves claim {total:.3g} instances, which float32 cannot count.")
     counted = [tree._replace(leaf_values=tree_counts) for tree, tree_counts in zip(trees, counts, strict=True)]
-    return forest_of(counted, columns, tuple(range(n_classes)))
+    return forest_of(counted, columns, labels)
 
 
 def _outputs(header: TreeliteModel, n_trees: int) -> list[np.ndarray]:
@@ -196,7 +204,7 @@ class _Reader:
         postprocessor = self._array("<u1").tobytes().decode("utf-8", "replace")
         sigmoid_alpha, ratio_c = self._struct("<ff")
         base_scores = self._array("<f8")
-        self._array("<u1")  # attributes: nothing that trees need
+        labels = _written_labels(self._array("<u1").tobytes())
         self._check_no_fields("model")
         if threshold_type is None or leaf_type is None or task >= len(_TASKS) or len(num_class) != num_target:
             raise ValueError("the treelite model has types, a task or targets that are unknown. Is the file whole?")
@@ -211,7 +219,7 @@ class _Reader:
         check_number_of_columns(num_feature)
         header = TreeliteModel(
             threshold_type, leaf_type, num_feature, _TASKS[task], average, num_class, leaf_shape, target_id,
-            class_id, postprocessor, sigmoid_alpha, ratio_c, base_scores,
+            class_id, postprocessor, sigmoid_alpha, ratio_c, base_scores, labels,
         )  # fmt: skip
         return header, n_trees
 
@@ -359,7 +367,23 @@ def _link(header: TreeliteModel) -> tuple[str, float]:
     return _LINKS[name], float(scale)
 
 
-def _class_labels(header: TreeliteModel, link: str) -> tuple[int, ...] | None:
+def _class_labels(header: TreeliteModel, link: str) -> tuple[Any, ...] | None:
     if len(header.num_class) == 1 and header.n_outputs > 1:
-        return tuple(range(header.n_outputs))
-    return (0, 1) if header.task == "kBinaryClf" and link == "logistic" and header.n_outputs == 1 else None
+        return _labels(header, header.n_outputs)
+    is_binary = header.task == "kBinaryClf" and link == "logistic" and header.n_outputs == 1
+    return _labels(header, 2) if is_binary else None
+
+
+def _labels(header: TreeliteModel, n_classes: int) -> tuple[Any, ...]:
+    """Return the labels of ``n_classes`` in a ``header``, by default 0, 1, …."""
+    return header.class_labels if len(header.class_labels) == n_classes else tuple(range(n_classes))
+
+
+def _written_labels(attributes: bytes) -> tuple[Any, ...]:
+    """Return the distinct class labels, texts and numbers, in a model's ``attributes``, JSON; () without any."""
+    try:
+        labels = json.loads(attributes)["class_labels"]
+        is_list = isinstance(labels, list) and all(isinstance(label, str | int | float) for label in labels)
+        return tuple(labels) if is_list and len(set(labels)) == len(labels) else ()
+    except (ValueError, TypeError, KeyError, RecursionError):  # attributes may be anything
+        return ()

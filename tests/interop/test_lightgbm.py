@@ -251,6 +251,7 @@ test_refusals = refusals(
     ("roots", lambda: from_lightgbm(train("positive", objective="l2", reg_sqrt=True)), "regression sqrt"),
     ("lambda", lambda: from_lightgbm(train("share", objective="cross_entropy_lambda")), "cross_entropy_lambda"),
     ("a list", lambda: from_lightgbm([]), "is a list; pass a Booster", TypeError),
+    ("boosters of cv", lambda: ju.from_any(lgb.CVBooster()), "is a CVBooster of 0 boosters; pass one", TypeError),
     ("not fitted", lambda: from_lightgbm(lgb.LGBMClassifier()), "is not fitted"),
     ("no file", lambda: from_lightgbm("no such file.txt"), "no such file", FileNotFoundError),
     ("a document", lambda: from_lightgbm(b"{}"), "expected a text file of save_model"),

@@ -1,5 +1,7 @@
 """Models as treelite's: its own inference of rules and ensembles, and what is refused."""
 
+import dataclasses
+import datetime
 import sys
 
 import jax.numpy as jnp
@@ -72,6 +74,16 @@ def test_ensembles(name):
     np.testing.assert_array_equal(raw_of(again, X), raw_of(ensemble, X))
 
 
+@pytest.mark.parametrize("labels", [("no", "ÿes"), (7, 3), (0.5, 2), ("a", "a")])
+def test_labels_come_back(labels):
+    bound = ju.bind(dataclasses.replace(forest_of(2), class_labels=labels), ju.Mean())
+    assert from_treelite(to_treelite(bound)).class_labels == ((0, 1) if labels == ("a", "a") else labels)
+
+
+def of_labels(*labels):
+    return lambda: to_treelite(ju.bind(dataclasses.replace(forest_of(2), class_labels=labels), ju.Mean()))
+
+
 def bound(rule):
     return ju.bind(forest_of(2), rule)
 
@@ -98,5 +110,11 @@ test_refusals = refusals(
     ("clipped", lambda: to_treelite(bound(ju.Mean(lambda n: 1.5 * ju.scorers.probability(n)))), "clipped"),
     ("a forest", lambda: to_treelite(forest_of(2)), "model is a Forest; pass a bound forest", TypeError),
     ("shares of two sums", lambda: to_treelite(shares_of_two_sums()), "'one-vs-rest' of 2 sums"),
+    (
+        "dates",
+        of_labels(datetime.date(2020, 1, 1), 1),
+        "class_labels are .*labels that are texts, numbers of 64 bits or",
+    ),
+    ("large", of_labels(2**64, 1), "class_labels are .*labels that are texts, numbers of 64 bits or bools"),
     ("no treelite", without_treelite, r"treelite>=4\.8", ImportError),
 )

@@ -346,7 +346,7 @@ def _model(
         graph.node("Reshape", rows, graph.constant(np.array(shape, np.int64)), output=name)
         outputs[name] = (np.dtype(value.dtype).name, tuple(value.shape))
     description = describe(columns, labels)
-    properties = {name: json.dumps(value, default=lambda number: number.item()) for name, value in description.items()}
+    properties = {name: json.dumps(value) for name, value in description.items()}
     properties |= {"jaxunc.version": __version__, "jaxunc.model": what}
     dtype = "float32" if columns.cuts is None else "float64"
     return graph.model((INPUT, dtype, columns.number), outputs, properties, __version__)
