@@ -21,6 +21,8 @@ from jaxunc._numerics import (
     TwoFloat,
     jit,
     map_over_devices,
+    on_host,
+    put_beside,
     softmax,
     sum_in_order,
     two_sum,
@@ -177,7 +179,8 @@ class AdditiveTrees(PickledModule):
 
     def _staged(self, values: Float[Array, "instances trees each"]) -> Iterator[Float[Array, "instances outputs"]]:
         """Yield the sums after each stage, the base included, given the ``values`` that `leaf_values` returned."""
-        total = TwoFloat(jnp.broadcast_to(self.base, (values.shape[0], self.n_outputs)), jnp.zeros(()))
+        base = jnp.broadcast_to(self.base, (values.shape[0], self.n_outputs))
+        total = TwoFloat(base, jnp.zeros_like(base))
         for start in range(0, self.n_trees, self.trees_per_stage):
             for t in range(start, start + self.trees_per_stage):
                 total = _add_tree(total, values[:, t], int(self.outputs_of_trees[t]), self.values.shape[2] > 1)
@@ -262,9 +265,12 @@ class AdditiveTrees(PickledModule):
     def _of_trees(self, chosen: np.ndarray) -> "AdditiveTrees":
         """Return the model of the trees with the indices ``chosen``, in this order."""
         trees = self.trees
-        arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth)
-        selection = Trees(*(array[chosen] for array in arrays), columns=trees.columns)
-        return eqx.tree_at(lambda m: (m.trees, m.values), self, (selection, self.values[chosen]))
+        arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth, self.values)
+        if on_host(arrays):  # without a program for each shape
+            *fields, values = put_beside(self.values, [np.asarray(array)[chosen] for array in arrays])
+        else:
+            *fields, values = (array[chosen] for array in arrays)
+        return eqx.tree_at(lambda m: (m.trees, m.values), self, (Trees(*fields, columns=trees.columns), values))
 
     def _groups(self) -> Iterator["AdditiveTrees"]:
         """Yield a model for each output, of the trees that add to it; or the whole model if leaves hold all outputs."""
@@ -302,7 +308,7 @@ class AdditiveTrees(PickledModule):
     def _as_forest(self) -> Forest:
         """Return a forest with the leaf values in place of counts, as `LeafSum` reads them."""
         n_trees, n_nodes, n_values = self.values.shape
-        code = jnp.arange(n_trees * n_nodes, dtype=jnp.int32).reshape(n_trees, n_nodes)
+        code = jax.device_put(np.arange(n_trees * n_nodes, dtype=np.int32).reshape(n_trees, n_nodes))
         table = self.values.reshape(n_trees * n_nodes, n_values)
         return Forest(
             trees=self.trees,
@@ -397,7 +403,7 @@ def _add_tree(total: TwoFloat, values: Array, output: int, has_all: bool) -> Two
     If the tree's values ``has_all`` outputs they are ``[instances outputs]``, else ``[instances 1]`` for ``output``.
     """
     addend = values if has_all else jnp.zeros_like(total.high).at[:, output].set(values[:, 0])
-    return TwoFloat(*jnp.broadcast_arrays(*total)).plus(TwoFloat(addend, jnp.zeros_like(addend)))
+    return total.plus(TwoFloat(addend, jnp.zeros_like(addend)))
 
 
 def apply_link(link: str, raw: Float[Array, "... outputs"], n_classes: int | None) -> Array:

@@ -28,7 +28,7 @@ from jaxunc.tables import (
 )
 
 from ._by_background import kernel_by_background, paths_on_device
-from ._by_cover import Walk, kernel_by_cover, leaf_numbers, make_walk
+from ._by_cover import Traversal, kernel_by_cover, leaf_numbers, make_traversal
 from ._calls import Completion, Kernel, sum_of_weights, values_by
 from ._models import OpenedModel, open_model
 from ._paths import Unrolled, leaves_of, unroll
@@ -324,8 +324,8 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
 class _Summands(NamedTuple):
     """Statistics that leaves add to an answer, as the arrays that a kernel reads."""
 
-    walk: Walk | None
-    """The walk through the trees; None if the background is a table of rows."""
+    traversal: Traversal | None
+    """The traversal of the trees; None if the background is a table of rows."""
     numbers: Any
     """The statistics of leaves on the device, as the kernel reads them; None where no tree has a test."""
     by_tree: np.ndarray
@@ -347,7 +347,7 @@ def _summands(
         counts = covered.count_table, covered.code
 
     def make() -> _Summands:
-        """Unroll the trees, make a walk if counts are the background, and put the leaves' numbers on the device."""
+        """Unroll the trees, traverse them if counts are the background, and put the leaves' numbers on the device."""
         unrolled, by_tree = _UNROLLED.get(_arrays(trees), None, lambda: unroll(trees)), np.zeros(stat.table.shape[::2])
         path_stats = _divided_by_weights(stat.table[unrolled.tree, unrolled.leaf], stat, is_masked)
         largest, n_stats = np.abs(path_stats).max(), path_stats.shape[1]
@@ -357,9 +357,11 @@ def _summands(
         if isinstance(covered, Encoded):
             device_stats = paths_on_device(unrolled, kernel_stats, platform) if has_tests else None
             return _Summands(None, device_stats, by_tree, last_follows)
-        walk = _WALKS.get((*_arrays(trees), *counts), dtype, lambda: make_walk(unrolled, _cover(*counts)))
-        np.add.at(by_tree, unrolled.tree, walk.shares[:, None] * path_stats)
-        return _Summands(walk, leaf_numbers(walk, kernel_stats) if has_tests else None, by_tree, last_follows)
+        make_anew = lambda: make_traversal(unrolled, _cover(*counts))
+        traversal = _TRAVERSALS.get((*_arrays(trees), *counts), dtype, make_anew)
+        np.add.at(by_tree, unrolled.tree, traversal.shares[:, None] * path_stats)
+        device_stats = leaf_numbers(traversal, kernel_stats) if has_tests else None
+        return _Summands(traversal, device_stats, by_tree, last_follows)
 
     return _SUMMANDS.get((*_arrays(trees), *counts, stat.table), (dtype, platform, is_masked), make)
 
@@ -373,8 +375,8 @@ def _kernel(summands: _Summands, covered: Forest | Encoded, n_features: int, pla
         return None
     if isinstance(covered, Encoded):
         return kernel_by_background(summands.numbers, covered, n_features, platform)
-    walk: Any = summands.walk  # it is never None where a forest's counts are the background
-    return kernel_by_cover(walk, summands.numbers, platform)
+    traversal: Any = summands.traversal  # it is never None where a forest's counts are the background
+    return kernel_by_cover(traversal, summands.numbers, platform)
 
 
 def _expected_by_tree(
@@ -409,8 +411,8 @@ def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dt
 
 
 _UNROLLED: KeptWhileAlive[Unrolled] = KeptWhileAlive()
-_WALKS: KeptWhileAlive[Walk] = KeptWhileAlive()
-"""Walks by the arrays of the trees and of the counts that cover them."""
+_TRAVERSALS: KeptWhileAlive[Traversal] = KeptWhileAlive()
+"""Traversals by the arrays of the trees and of the counts that cover them."""
 _STATISTICS: KeptWhileAlive[LeafStatistic] = KeptWhileAlive(4)
 _SUMMANDS: KeptWhileAlive[_Summands] = KeptWhileAlive(4)
 """Statistics by the forest and its combiner, and summands by the arrays and settings that they are made of."""
@@ -491,9 +493,11 @@ def _background(forest: Any, background: Any) -> Forest | Encoded:
     ``background`` is the argument of `explain`, where None means the forest's own counts.
     """
     if background is None and not isinstance(forest, Forest):
+        if forest.trees.depth == 0:  # all rows reach the same leaves
+            return Encoded(np.zeros((1, forest.trees.n_features), np.float32), False)
         raise ValueError(
-            "an AdditiveTrees or a boosted model does not say how many rows reached its leaves: pass background, a "
-            "table of rows or ju.count_leaves(model.trees, X, y)."
+            "an AdditiveTrees, a boosted model, or a regressor whose targets are all alike does not say how many rows "
+            "reached its leaves: pass background, a table of rows or ju.count_leaves(model.trees, X, y)."
         )
     covered = forest if background is None else background
     if isinstance(covered, Trees | AdditiveTrees) or any(

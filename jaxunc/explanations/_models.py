@@ -64,7 +64,7 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
     else:
         forest = from_any(last)
         combiner = Mean() if combiner is None and isinstance(forest, Forest) else combiner
-    raw_names = getattr(model_or_pipeline if steps else last, "feature_names_in_", None)
+    raw_names = getattr(steps[0][1] if steps else last, "feature_names_in_", None)
     raw_steps = (*steps, *inner_steps)
     n_columns = int(getattr(raw_steps[0][1] if raw_steps else last, "n_features_in_", 0))
     if raw_steps and not n_columns:
@@ -150,7 +150,7 @@ def _positions(columns: Any, names: list[str]) -> np.ndarray:
         stop = ends[1] + 1 if isinstance(columns.stop, str) else ends[1]
         return np.arange(len(names))[ends[0] : stop : columns.step]
     selection = np.atleast_1d(np.asarray(columns))
-    if selection.dtype.kind in "ib":
+    if selection.dtype.kind in "iub":
         return np.arange(len(names))[selection]
     return np.array([names.index(str(name)) for name in selection], int)
 

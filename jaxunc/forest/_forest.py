@@ -429,7 +429,9 @@ def side_by_side(first: CountSet, second: CountSet) -> CountSet:
         code = jnp.arange(first.code.size, dtype=jnp.int32).reshape(first.code.shape)
     fork_counts = None
     if first.fork_counts is not None and second.fork_counts is not None:
-        fork_counts = jnp.concatenate(_to_common_dtype(first.fork_counts, second.fork_counts), axis=1)
+        tables = _to_common_dtype(first.fork_counts, second.fork_counts)
+        n_rows = min(map(len, tables))  # traced ones are not padded
+        fork_counts = jnp.concatenate([table[:n_rows] for table in tables], axis=1)
     return CountSet(table, code, fork_counts)
 
 

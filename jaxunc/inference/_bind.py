@@ -403,8 +403,9 @@ def bind(
     threads
         Number of host threads that run compiled programs on a CPU. Default: one per core that this process may use.
     walk
-        The way instances are walked to their leaves: ``"blocks"``, tree by tree through the cache of a CPU, or
-        ``"levels"``, all trees at once for accelerators. Default: the one that suits the backend.
+        The way instances are walked to their leaves: ``"blocks"`` for a CPU, whose cache holds a block that goes
+        tree by tree (few rows take all trees at once), or ``"levels"``, all trees a level at a time, for accelerators.
+        Default: the one that suits the backend.
 
     Returns
     -------

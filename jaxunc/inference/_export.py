@@ -18,7 +18,7 @@ EXPORTED_BLOCKS = (FEW, 512, 2048)
 """Sizes of blocks in an exported program. It uses the smallest that holds all instances, else the largest."""
 
 RowsAnswer: TypeAlias = Callable[[PyTree, jax.Array, Any], PyTree]
-"""Function that answers a block: (model, instances, tree mask or None) → arrays with a row for each instance."""
+"""Function that answers a block: (model, instances, tree mask or None) → arrays with a row for each, and numbers."""
 
 
 def export_program(
@@ -55,14 +55,16 @@ def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: j
     padded = jax.tree.map(lambda array: jnp.pad(array, ((0, n_rows - n), (0, 0))), (x, mask))
     block_at = lambda start: jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, size), padded)
     answer = jax.eval_shape(lambda: answer_block(*block_at(0)))
-    room = jax.tree.map(lambda part: jnp.zeros((n_rows, *part.shape[1:]), part.dtype), answer)
+    # A number in the answer stands for all instances, and does not depend on them: each block has it. So one block is
+    # answered also for n = 0.
+    room = jax.tree.map(lambda part: jnp.zeros((n_rows, *part.shape[1:]) if part.ndim else (), part.dtype), answer)
 
     def write_block(i, room):
-        write = lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, i * size, 0)
+        write = lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, i * size, 0) if part.ndim else part
         return jax.tree.map(write, room, answer_block(*block_at(i * size)))
 
-    filled = lax.fori_loop(0, -(-jnp.asarray(n) // size), write_block, room)
-    return jax.tree.map(lambda array: array[:n], filled)
+    filled = lax.fori_loop(0, jnp.maximum(-(-jnp.asarray(n) // size), 1), write_block, room)
+    return jax.tree.map(lambda array: array[:n] if array.ndim else array, filled)
 
 
 def _name_arrays(answer: PyTree) -> PyTree:

@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float32, Int32, Num, Shaped
 
-from jaxunc._checks import check_one_of, is_concrete
+from jaxunc._checks import check_one_of, is_concrete, outside_traces
 from jaxunc._numerics import (
     counts_dtype,
     default_platform,
@@ -85,7 +85,8 @@ def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = N
     trees = trees.trees if isinstance(trees, Forest) else trees
     if (host_trees_and_rows := host_rows(trees, X)) is not None:
         trees, values = on_tested(*host_trees_and_rows)
-        return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))
+        with outside_traces():  # functions of the host read the leaves, also while a program is traced
+            return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))
     plan = make_plan(trees, missing=True)
     in_each = lambda beside, x: planned_leaf_index(beside[0], beside[1], x, walk)
     return map_over_devices(in_each, encode_traced(X, trees.columns), beside=(trees, plan))
@@ -131,7 +132,8 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
     plan = known_plan(forest.trees)
     if forest.follows_forks or not is_concrete(forest.count_table, forest.code):
         return planned_leaf_counts(forest, plan, values, leaf_index_on_host(forest.trees, plan, values))
-    table, code = forest.leaf_rows()
+    with outside_traces():
+        table, code = forest.leaf_rows()
     return jax.device_put(leaf_index_on_host(forest.trees, plan, values, then=partial(_rows_of, table, code)))
 
 
@@ -302,7 +304,8 @@ def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarr
     assert trees.forks is not None
     feature, start, children = (np.asarray(array) for array in (trees.feature, trees.forks.first, trees.forks.node))
     X = np.asarray(X, np.float32)
-    keys = _keys(padded_rows(X, power_of_two(len(X), SMALLEST_ROUND)))
+    with outside_traces():
+        keys = _keys(padded_rows(X, power_of_two(len(X), SMALLEST_ROUND)))
     # Rounds to come: pairs, and the fork of an empty leaf that each is in. A pair may be in several.
     rounds = [(np.arange(len(empty.fork)), empty.fork)]
     while rounds:
@@ -359,7 +362,8 @@ def _walk_on(plan: Plan, keys, instance: np.ndarray, tree: np.ndarray, start: np
     """Return the leaf that each ``instance`` (a row of ``keys``) reaches from the node ``start`` of ``tree``."""
     n_padded = power_of_two(len(start), SMALLEST_ROUND)
     arrays = (padded_rows(array.astype(np.int32), n_padded) for array in (instance, tree, start))
-    return np.asarray(_walk_padded(plan, keys, *arrays))[: len(start)]
+    with outside_traces():
+        return np.asarray(_walk_padded(plan, keys, *arrays))[: len(start)]
 
 
 _walk_padded = jit(walk_pairs)

@@ -81,6 +81,8 @@ def test_sums(name):
     for n in (2, len(stages)):
         np.testing.assert_allclose(made.first_stages(n).raw(X), stages[n - 1], atol=4 * tiny)
     assert made.leaf_values(X).shape == (len(X), TREES, made.values.shape[2])
+    with jax.enable_x64(True):
+        assert next(made.staged(X)).dtype == made.raw(X).dtype == made.values.dtype
 
 
 @pytest.mark.room

@@ -6,9 +6,10 @@ import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 import jaxunc as ju
 from jaxunc.estimators import CombinedForestClassifier, TransductiveTreeClassifier, UncertainForestRegressor
@@ -25,6 +26,7 @@ RAW = pd.DataFrame({"id": np.arange(N), "job": JOB, "debt": DEBT, "age": RNG.nor
 Y = 2 * RAW["age"].to_numpy() + 3 * (RAW["job"] == "cook").to_numpy() + RNG.normal(size=N)
 LABELS = np.where(Y.mean() < Y, "high", "low")
 FOREST = RandomForestRegressor(5, min_samples_leaf=8, random_state=0)
+BOOSTED, ONE = HistGradientBoostingRegressor(max_iter=3), RAW[["age"]]
 
 
 def whole(last):
@@ -80,6 +82,11 @@ def test_classes():
     assert votes.values.shape == (3, 4, 2)
     alone = CombinedForestClassifier(forest, combiner="mean").fit(RAW[["id", "age"]], LABELS)
     assert ju.explain(alone, None, RAW[["id", "age"]][:3]).features == ("id", "age")
+    scaled = make_column_transformer((StandardScaler(), np.array([1, 0], np.uint8)))
+    piped = make_pipeline("passthrough", scaled, forest).fit(RAW[["id", "age"]], LABELS)
+    shares = ju.explain(piped, None, RAW[["id", "age"]][:3])
+    assert shares.features == ("id", "age")
+    adds_up(shares, piped.predict_proba(RAW[["id", "age"]][:3]), atol=1e-5)
 
 
 def test_a_forest_of_another_library():
@@ -89,12 +96,21 @@ def test_a_forest_of_another_library():
     adds_up(ju.explain(treelite.sklearn.import_model(forest), None, rows), forest.predict_proba(rows), atol=1e-5)
 
 
-BOOSTED, ONE = HistGradientBoostingRegressor(max_iter=3), RAW[["age"]]
+@pytest.mark.parametrize("estimator", [FOREST, BOOSTED])
+def test_a_number_that_is_always_the_same(estimator):
+    """No tree tests anything, so no background is needed."""
+    shares = ju.explain(UncertainForestRegressor(estimator, random_state=0).fit(ONE, np.full(N, 3.0)), None, ONE[:3])
+    assert (shares.values.shape, np.abs(shares.values).max(), float(shares.base[0])) == ((3, 1, 2), 0, 3)
+
+
 boosted = lambda: UncertainForestRegressor(BOOSTED, random_state=0).fit(ONE, Y)
 mixed = lambda: make_pipeline(PCA(1), FOREST).fit(RAW[["id", "age"]], Y)
 transductive = lambda: TransductiveTreeClassifier().fit(ONE, LABELS)
+grown = lambda: FrozenEstimator(RandomForestRegressor(5, min_samples_leaf=8).fit(-3 * ONE[:80], Y[:80]))
+alike = lambda: UncertainForestRegressor(grown(), counts="held_out").fit(ONE[80:], np.full(80, 3.0))
 test_refusals = refusals(
     ("no rows for boosted leaves", lambda: ju.explain(boosted(), None, ONE), "does not say how many rows"),
+    ("no rows for equal targets", lambda: ju.explain(alike(), None, ONE), "targets are all alike does not say"),
     ("a combiner of numbers", lambda numbers: ju.explain(numbers, ju.Mean(), RAW), "without one: pass None", TypeError),
     ("a step that mixes", lambda: ju.explain(mixed(), None, RAW, background=RAW), "PCA mixes columns", TypeError),
     ("no forest", lambda: ju.explain(transductive(), None, ONE), "from_sklearn imports", TypeError),

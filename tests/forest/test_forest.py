@@ -178,3 +178,5 @@ def test_count_sets_before_and_after_the_mode(with_forks, order):
     parent = with_forks.with_empty_leaves("parent")
     first = counted.with_empty_leaves("parent").with_count_set("grown", parent).reading(order)
     np.testing.assert_array_equal(later.fork_counts, first.fork_counts)
+    table = lambda counts: parent.with_count_set("grown", parent.with_counts(counts)).reading(order).counts
+    np.testing.assert_array_equal(jax.jit(table)(parent.counts), table(parent.counts))

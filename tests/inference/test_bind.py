@@ -7,6 +7,7 @@ from functools import cache, partial
 
 import jax
 import jax.export
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -101,6 +102,26 @@ def test_a_whole_answer_is_arrays_by_name(walk):
     assert set(found) == {"total", "aleatoric", "epistemic"} == set(expected._fields)
     for name, values in found.items():
         np.testing.assert_allclose(values, getattr(expected, name), rtol=1e-6, atol=1e-6)
+
+
+class WithANumber(ju.Combiner):
+    """A user's combiner, whose answer has a number for all instances."""
+
+    merge = "sum"
+
+    def lift(self, counts):
+        return {"share": counts[..., 0] / counts.sum(axis=-1), "trees": jnp.ones(())}
+
+    def finish(self, stat):
+        return stat
+
+
+@pytest.mark.once
+def test_a_number_for_all_instances_is_exported():
+    bound = ju.bind(toy_forest(3), WithANumber())
+    program = loaded(bound.export(None))
+    for n in (0, 9):
+        jax.tree.map(np.testing.assert_array_equal, program(rows(n)), bound.answer(rows(n)))
 
 
 @pytest.mark.room

@@ -107,6 +107,22 @@ def test_sums_are_differentiable_and_do_not_overflow():
     counts = np.asarray(ju.leaf_counts(forest, queries), float)
     np.testing.assert_array_equal(ju.leaf_counts(heavy, queries), 2.0**26 * counts)
     check_slope(lambda counts: ju.leaf_counts(forest.with_counts(counts), queries), forest)
+    traced = jax.jit(lambda counts: ju.leaf_counts(forest.with_counts(counts), queries))
+    np.testing.assert_array_equal(traced(forest.counts), counts)
+
+
+@pytest.mark.parametrize("mode", ["sum", "parent"])
+def test_rows_that_are_known_while_a_program_is_traced(mode, forest):
+    """The host reads their leaves, as it does outside."""
+    forest, queries = forest.with_empty_leaves(mode), unseen(5)
+    read = {
+        "counts": lambda: ju.leaf_counts(forest, queries),
+        "outside": lambda: ju.outside_share(forest, queries, rows=queries[:3]),
+        "neighbours": lambda: ju.neighbours(forest, queries, rows=queries[:3], k=3, kind="leaves").weight,
+    }
+    within = jax.jit(lambda: {name: jnp.asarray(function()) for name, function in read.items()})()
+    for name, function in read.items():
+        np.testing.assert_allclose(within[name], function(), rtol=1e-6, err_msg=name)
 
 
 @pytest.mark.exhaustive
