@@ -19,6 +19,7 @@ from jaxunc.regression import (
     BoundLaw,
     Fold,
     LeafScales,
+    Moments,
     NumberLaw,
     in_order,
     learn_scale,
@@ -30,7 +31,7 @@ from jaxunc.regression import (
     trees_of,
 )
 
-from ._forest_rows import Grown, Sample, check_unseen, fold_numbers, split
+from ._forest_rows import Grown, Sample, UnseenAnswers, fold_numbers, refuse_seen_rows, split
 from ._pipelines import rounds
 
 FIRST_STAGES, FEW_LEAVES, LARGEST_MISFIT = 12, 10, 1e-3
@@ -136,7 +137,7 @@ def check_residuals_unseen(grown: Grown) -> None:
     """Raise a ValueError if a frozen boosted model seems to have been grown on the rows of its sample."""
     boosted, sample = additive(grown.model), grown.sample
     fit = steps_fit(boosted, sample.X, sample.y, sample.weights)
-    check_unseen(grown.model, boosted.trees, sample, "its leaves hold their very residuals" if fit else None)
+    refuse_seen_rows(grown.model, boosted.trees, sample, "its leaves hold their very residuals" if fit else None)
 
 
 def rounds_of(model: Any) -> dict[str, Any]:
@@ -178,14 +179,14 @@ def scales_and_law(
     law: str,
     score: str,
     ranked: ResidualRows | None,
-) -> tuple[LeafScales, NumberLaw, np.ndarray]:
-    """Return a boosted model's scales, the law of its errors, and the position ``[residuals]`` of each residual's row.
+) -> tuple[LeafScales, NumberLaw, np.ndarray, np.ndarray]:
+    """Return a boosted model's scales, the law of its errors, the position of each residual's row, and s of each row.
 
     ``law`` and ``score`` are the regressor's ``law`` and ``learn_by``. Steps of the leaves are learned from the
     residuals of ``leaf_rows``. ``folds`` are the same rows by folds; from them the steps' shrinkage and gain, the
     number of trees with steps, and the floor are learned. ``ranked`` are further rows, whose residuals a conformal law
-    ranks. Where ``ranked`` is None, the law has the residuals of the folds, and positions count the rows one fold after
-    another.
+    ranks. Where ``ranked`` is None, the law has the residuals of the folds, and positions and s ``[rows]`` are those of
+    the rows one fold after another.
     """
     has_few_rows = len(leaf_rows.residual) < FEW_ROWS
     if has_few_rows and law != "residuals":
@@ -205,11 +206,12 @@ def scales_and_law(
     scales = LeafScales(scale_table(model, base, steps, scale.floor, spread))
     fitted_law = scale_law(scale, spread, by_rank=law == "conformal")
     if ranked is None:
-        return scales, fitted_law, scale.order
-    ranked_z = ranked.residual / fitted_law.deviation(scales.answer(ranked.X))
+        return scales, fitted_law, scale.order, scale.deviation
+    deviation = fitted_law.deviation(scales.answer(ranked.X))
+    ranked_z = ranked.residual / deviation
     weight = None if (ranked.weight == ranked.weight[:1]).all() else ranked.weight  # equal weights count as none
     residuals, weights = in_order(ranked_z, weight)
-    return scales, fitted_law._replace(residuals=residuals, weights=weights), order_of(ranked_z, weight)
+    return scales, fitted_law._replace(residuals=residuals, weights=weights), order_of(ranked_z, weight), deviation
 
 
 class BoostedNumbers:
@@ -248,12 +250,12 @@ class BoostedNumbers:
 
     def _fit_boosted(
         self, grow: Callable[..., Grown], sample: Sample, frozen: bool, counts: str
-    ) -> tuple[None, np.ndarray | None]:
+    ) -> tuple[UnseenAnswers, np.ndarray | None]:
         """Fit scales of leaves, and the law of errors, to residuals of rows that their model has not seen.
 
         ``grow(sample, **settings)`` returns a model fitted to a sample, or the user's model if it came ``frozen``;
-        ``counts`` is as for the class, without ``"auto"``. Return None, in place of a forest's answers, and the stratum
-        of each residual of the law ``[residuals]``, or None without strata.
+        ``counts`` is as for the class, without ``"auto"``. Return the answers whose residuals the law has, and the
+        stratum of each residual ``[residuals]``, or None without strata.
         """
         grown, leaf_sample, ranked_sample, refits = self._fit_and_split(grow, sample, frozen, counts)
         fold = fold_numbers(leaf_sample, self.random_state)
@@ -263,17 +265,19 @@ class BoostedNumbers:
             leaf_rows, models = residual_rows(grown, leaf_sample), repeat(grown)
         folds = folds_in_leaves(models, leaf_rows._replace(X=leaf_sample.X), fold)
         ranked = None if ranked_sample is None else residual_rows(grown, ranked_sample)
-        scales, law, order = scales_and_law(additive(grown.model), leaf_rows, folds, self.law, self.learn_by, ranked)
+        boosted = additive(grown.model)
+        scales, law, order, s = scales_and_law(boosted, leaf_rows, folds, self.law, self.learn_by, ranked)
         self._keep(grown)
         self.moments_, self.law_, self.forest_ = scales, law, None
         self.bins_ = target_bins(sample.of(None, grown.target_map).y, self.n_bins, sample_weight=sample.weight)
         self.bound_ = BoundLaw(scales, self.bins_, None, law)
-        if sample.stratum is None:
-            return None, None
-        if ranked_sample is not None:
-            return None, cast(Any, ranked_sample.stratum)[order]
-        by_fold = np.argsort(fold, kind="stable")  # the order of the folds' residuals, which the law ranks
-        return None, cast(Any, leaf_sample.stratum)[by_fold][order]
+        if ranked is None or ranked_sample is None:
+            by_fold = np.argsort(fold, kind="stable")  # the order of the folds' residuals, which the law ranks
+            ranked, ranked_sample, order, s = leaf_rows, leaf_sample, by_fold[order], s[np.argsort(by_fold)]
+        answered = ranked_sample.of(None, grown.target_map)
+        moments = Moments(answered.y - ranked.residual, s**2, np.zeros(len(s)))
+        residual_stratum = None if answered.stratum is None else answered.stratum[order]
+        return UnseenAnswers(moments, answered, np.ones((len(s), 1)), None, None), residual_stratum
 
     def _fit_and_split(
         self, grow: Callable[..., Grown], sample: Sample, frozen: bool, counts: str

@@ -24,11 +24,14 @@ from jaxunc.tables import (
 
 
 def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
-    """Return the weights of the rows of X, checked; None for None, or if all are 1. A ValueError unless all are ≥ 0."""
+    """Return a copy of the weights of the rows of X, checked; None for None, or if all are 1.
+
+    Raises a ValueError unless all are ≥ 0.
+    """
     if sample_weight is None:
         return None
     check_readable("sample_weight", sample_weight)  # before scikit-learn, which reads the values under a mask
-    weights = _check_sample_weight(sample_weight, X)
+    weights = _check_sample_weight(sample_weight, X, copy=True)  # forests draw their bags anew by the weights they keep
     as_weights(weights, len(weights))
     return None if np.all(weights == 1) else weights
 

@@ -8,7 +8,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import check_readable, warn
 from jaxunc.combiners import LearnedPool
-from jaxunc.counting import TooFewUnseenError, check_unseen, has_bags, oob_mask, ungrouped_mask, warn_of_pure_leaves
+from jaxunc.counting import (
+    TooFewUnseenError,
+    check_enough_unseen,
+    has_bags,
+    oob_mask,
+    ungrouped_mask,
+    warn_of_pure_leaves,
+)
 from jaxunc.decisions import Calibration
 from jaxunc.forest import Forest
 from jaxunc.interop import n_rows
@@ -306,7 +313,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         mask = oob_mask(self._forest_model, n_rows(X), X=X, y=y, groups=groups)
         position, labels = class_positions(self.forest_.class_labels, y), self.forest_.class_labels
         mask_without_groups = ungrouped_mask(self._forest_model, len(position), X, y)
-        check_unseen(mask, mask_without_groups, position, labels)
+        check_enough_unseen(mask, mask_without_groups, position, labels)
         votes = out_of_bag_votes(self.forest_, X, mask)
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)
 

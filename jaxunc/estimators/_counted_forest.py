@@ -33,7 +33,16 @@ from jaxunc.tables import Columns, as_labels, class_positions, encode_rows
 from ._checked_data import check_weights, drop_weightless_rows
 from ._classifier import ProbabilityClassifier
 from ._deciding import KEEPS_SOME
-from ._models import check_model_counts, classes_of, forest_of, holds_counts, is_foreign, is_supported, n_trees_of
+from ._models import (
+    check_model_counts,
+    classes_of,
+    forest_of,
+    holds_counts,
+    is_foreign,
+    is_supported,
+    n_trees_of,
+    trees_agree,
+)
 from ._pipelines import check_model, copy_steps, n_estimators, warn_of_threshold
 from ._raw_rows import ReadsRows
 
@@ -76,10 +85,10 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             "oob_set_",
             "calibration_",
             "_fitted_rows",
+            "_groups_of_fit",
             "_weight_of_fit",
         ):
             vars(self).pop(name, None)
-        self._groups_of_fit = groups
         _, model, is_fitted = self._open()
         check_counts_mode(self.counts, model, has_data=X is not None or not is_fitted)
         if is_fitted:
@@ -87,7 +96,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         else:
             forest, data = self._grow_forest(X, y, sample_weight, groups, learns, combiner_for)
         model = self._forest_model
-        self._chosen, self._counted = self._choices(), self.counts
+        self._chosen, self._counted, self._came_fitted = self._choices(), self.counts, is_fitted
         self.classes_ = classes_of(model, forest)
         weight_of_fit = None if X is None else check_weights(sample_weight, np.ravel(as_labels(y)))
         if not (is_fitted and self.counts == "inbag"):  # else the rows are not read, and may be others than the bags'
@@ -103,6 +112,9 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             hashed_labels = np.full_like(labels_of_fit, labels_of_fit[is_seen][0])
             hashed_labels[is_seen] = labels_of_fit[is_seen]
             self._fitted_rows = self._hash_rows(X, hashed_labels)[is_seen]
+            if groups is not None:
+                numbers = as_groups(groups, len(labels_of_fit))
+                self._groups_of_fit = np.arange(len(labels_of_fit)) if numbers is None else numbers
         return CountedSample(forest, rows, labels, sample_weight, weights, mask, group_numbers)
 
     def _take_forest(self, X, y, sample_weight, groups, learns: bool) -> tuple[Forest, tuple]:
@@ -176,8 +188,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             return None, None, None
         data = self._training_data(X, y, sample_weight, forest.trees.columns)
         if self.counts == "held_out" and holds_counts(forest):
-            # Leaves that their forks stand in for have no counts of their own, which the check compares.
-            check_held_out(model, forest.with_empty_leaves("parent") if forest.follows_forks else forest, *data)
+            check_held_out(model, forest, *data)
         return data
 
     def _keep_columns(self, X, model: Any, columns: Columns) -> None:
@@ -223,7 +234,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
         # A wrong combiner is refused before the work of growing.
         prior = np.full(len(classes), 1 / len(classes))
-        combiner_for(prior, n_samples=len(y), n_trees=n_trees_of(opened(model_or_pipeline).forest))
+        combiner_for(prior, n_samples=len(y), n_trees=n_trees_of(opened(model_or_pipeline).forest, len(classes)))
         fit_data, count_data = (X, y, sample_weight), None
         random_state = check_random_state(self.random_state)
         if self.counts == "held_out":
@@ -286,6 +297,9 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         for rows whose labels ``y`` the leaves count.
         """
         rows, model = self._instances(X), self._forest_model if hasattr(self, "estimator_") else None  # files keep none
+        forest = self.forest_ if model is None else forest_of(model)
+        if not trees_agree(forest, self.forest_):
+            model, forest = None, self.forest_  # it was fitted again since, and tells nothing of the trees that answer
         groups, has_calibration = vars(self).get("_groups_of_fit"), hasattr(self, "calibration_")
         groups = None if groups is None or len(groups) != n_rows(X) else groups  # other rows have no groups
         try:
@@ -293,7 +307,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         except ValueError:  # other rows than those of the fit
             mask = None
         if mask is None:
-            self._refuse_leaks(model, X, rows, y)
+            self._refuse_leaks(model, forest, X, rows, y)
             return self._probability_and_class(X)[0], slice(None), None
         if self._counted != "inbag" or has_calibration:
             kept = "leave it out: the model has kept what they say."
@@ -304,20 +318,19 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         probability = np.asarray(self.bound_.answer(rows, tree_mask=mask).probability)
         return probability, mask.any(axis=1), vars(self).get("_weight_of_fit")
 
-    def _refuse_leaks(self, model: Any, X: Any, rows: Any, y: Any) -> None:
+    def _refuse_leaks(self, model: Any, forest: Forest, X: Any, rows: Any, y: Any) -> None:
         """Raise a ValueError if calibration rows are rows of this fit, or rows that a fitted forest was grown on.
 
         ``X`` holds raw rows, ``rows`` the same as the forest reads them, and ``y`` their labels. ``model`` is the
-        fitted model, or None if a file did not keep it.
+        fitted model, or None if a file did not keep it, and ``forest`` the model's before instances were counted.
         """
         advice = ", or leave calibration out: what those of the fit say was kept" * hasattr(self, "calibration_")
         by_bag = not advice and has_bags(model)
         advice = ", or all of the fit in their order, which trees answer that have not seen them" if by_bag else advice
         self._refuse_rows_of_fit(X, y, advice)
-        if self._hashes_of_fit() is not None and not self._model()[1]:
+        if self._hashes_of_fit() is not None and not vars(self).get("_came_fitted", True):  # pickles of before lack it
             return  # the rows of this fit are all that the trees have seen
-        forest = self.forest_ if model is None else forest_of(model)
-        if holds_counts(forest) and not forest.follows_forks:
+        if holds_counts(forest):
             source = self.forest_ if model is None or is_foreign(model) else model
             check_held_out(source, forest, rows, y, advice=f"Pass calibration rows that were held out{advice}.")
 

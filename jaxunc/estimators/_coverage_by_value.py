@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc.regression import Moments, NumberLaw, Strata, interval_levels
+from jaxunc.regression import Strata
 
 COVERAGE = 0.9  # coverage of the intervals whose targets are counted
 
@@ -24,23 +24,6 @@ def check_coverage_by(by: Any) -> None:
         raise TypeError(f"coverage_by={by!r:.60} is no column; pass its name, or its position from 0 on.")
     if by < 0:
         raise ValueError(f"coverage_by={by} is no column of X; the first is 0.")
-
-
-def held_residuals(law: NumberLaw) -> np.ndarray:
-    """Return whether each residual of a law lies in the 90 % interval of the residuals, bools ``[residuals]``.
-
-    The interval is that of all residuals or, if the law has strata, of those of the residual's stratum.
-    """
-    # For a mean of 0 and a variance of 1, quantiles of a target are those of the residuals themselves.
-    unit, is_covered = Moments(np.zeros(1), np.ones(1), np.zeros(1)), np.zeros(len(law.residuals), bool)
-    laws = [(law, slice(None))]
-    if law.strata is not None:
-        laws = [(law.of_stratum(k), law.strata.number == k) for k in range(len(law.strata.values))]
-    for row_law, rows in laws:
-        unit_law = row_law._replace(added=0.0, least=1.0)
-        low, high = unit_law.quantile(unit, interval_levels(COVERAGE), None)[0]
-        is_covered[rows] = (low <= law.residuals[rows]) & (law.residuals[rows] <= high)
-    return is_covered
 
 
 def held_shares(strata: Strata, number: np.ndarray, is_held: np.ndarray, weight: np.ndarray) -> dict[Any, HeldShare]:

@@ -1,8 +1,9 @@
 """Uncertainty of regression forests: moments of leaves, bins of targets in leaves, and a law of unseen residuals."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -26,7 +27,7 @@ from jaxunc.regression import (
     target_bins,
 )
 
-from ._forest_rows import Grown, Sample, check_leaf_means, check_unseen, fold_numbers, in_bags, split
+from ._forest_rows import Grown, Sample, UnseenAnswers, check_leaf_means, fold_numbers, in_bags, refuse_seen_rows, split
 
 
 class ForestNumbers:
@@ -45,31 +46,31 @@ class ForestNumbers:
 
     def _fit_forest(
         self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool, counts: str
-    ) -> "tuple[_UnseenAnswers, np.ndarray | None]":
+    ) -> tuple[UnseenAnswers, np.ndarray | None]:
         """Fit moments, bins and the law. Return the answers that the law is fitted to, and each residual's stratum.
 
         ``grow(sample)`` returns a model fitted to a sample, or the user's model if it came ``frozen``. ``counts`` is as
         for the class, without ``"auto"``. The strata ``[residuals]`` are None without a column of strata.
         """
-        calibration = self._answer_unseen(grow, sample, frozen, counts)
-        moments, truth, weight = calibration.moments, calibration.sample.y, calibration.sample.weight
+        answers = self._answer_unseen(grow, sample, frozen, counts)
+        moments, truth, weight = answers.moments, answers.sample.y, answers.sample.weight
         if 0 < len(truth) < LEAST_ROWS and self.law != "bins":
             warn(
                 f"the law is fitted to {len(truth)} rows, of which few lie beyond any interval: 90 % ones hold less "
                 f"than they say. Pass {LEAST_ROWS} or more."
             )
-        leaf_quantiles = lambda levels: self.bins_.quantile(calibration.p, levels)
+        leaf_quantiles = lambda levels: self.bins_.quantile(answers.p, levels)
         # Without any unseen row there are no residuals, and quantiles are those of the leaves' targets.
         law, spread = self.law if len(truth) else "bins", self.moments_.spread
         self.law_ = fit_law(law, moments, truth, leaf_quantiles, spread, score=self.learn_by, sample_weight=weight)
         if self.law_.is_local:
-            self._count_residuals(calibration)
+            self._count_residuals(answers)
         self.bound_.law = self.law_
-        return calibration, self._stratum_in_order(calibration)
+        return answers, self._stratum_in_order(answers)
 
     def _answer_unseen(
         self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool, counts: str
-    ) -> "_UnseenAnswers":
+    ) -> UnseenAnswers:
         """Keep a fitted forest, and return answers for rows by leaves that do not know the rows' targets.
 
         The rows are out of bag, in folds or held out, by ``counts``; the arguments are those of `_fit_forest`.
@@ -81,14 +82,14 @@ class ForestNumbers:
         fitted, held_out = split(sample, self.held_out_size, self.random_state)
         return self._hold_out(grow(fitted), held_out)
 
-    def _stratum_in_order(self, calibration: "_UnseenAnswers") -> np.ndarray | None:
-        """Return the stratum of each residual of ``calibration``, by ascending residuals; None without strata."""
-        moments, sample = calibration.moments, calibration.sample
+    def _stratum_in_order(self, answers: UnseenAnswers) -> np.ndarray | None:
+        """Return the stratum of each residual of ``answers``, by ascending residuals; None without strata."""
+        moments, sample = answers.moments, answers.sample
         if sample.stratum is None:
             return None
         return sample.stratum[order_of((sample.y - moments.mean) / self.law_.deviation(moments), sample.weight)]
 
-    def _oob_distribution(self, answers: "_UnseenAnswers", stratum: np.ndarray | None, n: int) -> NumberDistribution:
+    def _oob_distribution(self, answers: UnseenAnswers, stratum: np.ndarray | None, n: int) -> NumberDistribution:
         """Return the distribution of the targets of all ``n`` rows of the fit, by trees that have not seen them.
 
         ``answers`` are out-of-bag; rows without an answer get NaN. ``stratum [n]`` numbers strata; None without any.
@@ -105,7 +106,7 @@ class ForestNumbers:
         support = self.bound_.support
         return NumberDistribution(self.law_, self.bins_, moments, shares=fill(p), support=support, strata=stratum)
 
-    def _intervals_held(self, answers: "_UnseenAnswers", coverage: float) -> np.ndarray | None:
+    def _intervals_held(self, answers: UnseenAnswers, coverage: float) -> np.ndarray | None:
         """Return whether the interval of each answer, at this coverage, holds the row's target ``[rows]``.
 
         None for the law ``"neighbours"`` unless out of bag: leaves then count the residuals of these very rows.
@@ -121,7 +122,9 @@ class ForestNumbers:
         y = answers.sample.y if answers.sample.target is None else answers.sample.target
         return (low <= y) & (y <= high)
 
-    def _take(self, grown: Grown, leaves: LeafMeans, times: Any, bin_weight: Any, bin_mask: Any = None) -> LeafMeans:
+    def _keep_forest(
+        self, grown: Grown, leaves: LeafMeans, times: Any, bin_weight: Any, bin_mask: Any = None
+    ) -> LeafMeans:
         """Keep the forest ``grown``, its ``leaves``' moments, and the bins of its rows; return the leaf means used.
 
         These are ``leaves``, but without variances where rounding would spoil them. ``times [rows]`` or ``[rows
@@ -143,18 +146,18 @@ class ForestNumbers:
     ) -> None:
         """Keep bins of ``sample.y``, the forest whose leaves count them, and the law bound to that forest.
 
-        ``bin_weight`` and ``bin_mask`` are as for `_take`. Without ``tails`` long tails get no further bins.
+        ``bin_weight`` and ``bin_mask`` are as for `_keep_forest`. Without ``tails`` long tails get no further bins.
         """
         self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight, tails=tails)
         self.forest_ = self._count_bins(self.moments_.kept.trees, sample, bin_weight, bin_mask)
         self.bound_ = BoundLaw(self.moments_, self.bins_, self.forest_)
 
-    def _count_residuals(self, calibration: "_UnseenAnswers") -> None:
-        """Keep bins of the residuals of ``calibration``, to which the law is fitted, in place of bins of targets."""
-        moments, sample = calibration.moments, calibration.sample
+    def _count_residuals(self, answers: UnseenAnswers) -> None:
+        """Keep bins of the residuals of ``answers``, to which the law is fitted, in place of bins of targets."""
+        moments, sample = answers.moments, answers.sample
         z = (sample.y - moments.mean) / self.law_.deviation(moments)
         # Few rows are in a tail of z, and their shares would be learned from too few: intervals were 3 % worse.
-        self._count(sample._replace(y=z), calibration.bin_weight, calibration.bin_mask, tails=False)
+        self._count(sample._replace(y=z), answers.bin_weight, answers.bin_mask, tails=False)
 
     def _moments(self, leaves: LeafMeans, sample: Sample, times: np.ndarray | None) -> LeafMoments:
         """Return the leaves' moments; without variances in ``leaves`` by the sample's rows, which ``times`` weighs."""
@@ -174,8 +177,8 @@ class ForestNumbers:
         codes, n_bins = self.bins_.code(sample.y), self.bins_.n_bins
         empty_forest = Forest(
             trees=trees,
-            count_table=jnp.zeros((1, n_bins), jnp.int32),
-            code=jnp.zeros((trees.n_trees, trees.n_nodes), jnp.int32),
+            count_table=jax.device_put(np.zeros((1, n_bins), np.int32)),
+            code=jax.device_put(np.zeros((trees.n_trees, trees.n_nodes), np.int32)),
             prior=jnp.full(n_bins, 1 / n_bins),
             n_samples=jnp.zeros(()),
             class_labels=tuple(range(n_bins)),
@@ -192,13 +195,13 @@ class ForestNumbers:
         bound = self.bound_.bin_shares if forest is self.forest_ else bind(forest, Mean())
         return np.asarray(cast(BoundForest, bound).probability(X, tree_mask=mask))
 
-    def _answer_out_of_bag(self, grown: Grown) -> "_UnseenAnswers":
+    def _answer_out_of_bag(self, grown: Grown) -> UnseenAnswers:
         """Keep the forest ``grown``, which has bags, and return the answers for its rows by their out-of-bag trees."""
         model, sample = grown.model, grown.sample
         n, leaves = len(sample.y), leaf_means(model)
         mask, (times, bin_weight) = oob_mask(model, n, groups=sample.groups), in_bags(model, n, sample.weight)
         check_leaf_means(model, sample, times)  # a frozen forest may have been grown on other rows
-        self._take(grown, leaves, times, bin_weight, times > 0)
+        self._keep_forest(grown, leaves, times, bin_weight, times > 0)
         has_answer = mask.any(axis=1) & (np.ones(n, bool) if sample.weight is None else sample.weight > 0)
         if not has_answer.any():
             problem = (
@@ -215,60 +218,47 @@ class ForestNumbers:
         moments = leaf_moments.answer(oob_sample.X, tree_mask=mask[has_answer])
         p = self._shares(self.forest_, oob_sample.X, mask[has_answer])
         weight_and_mask = None if bin_weight is None else bin_weight[has_answer], times[has_answer] > 0
-        return _UnseenAnswers(moments, oob_sample, p, *weight_and_mask, rows, mask[has_answer])
+        return UnseenAnswers(moments, oob_sample, p, *weight_and_mask, rows, mask[has_answer])
 
-    def _hold_out(self, grown: Grown, held_out: Sample) -> "_UnseenAnswers":
+    def _hold_out(self, grown: Grown, held_out: Sample) -> UnseenAnswers:
         """Keep the forest ``grown``, and return its answers for the rows ``held_out``, raw, which it has not seen."""
         leaves, fitted, held_out = leaf_means(grown.model), grown.sample, grown.reading(held_out)
         if has_bags(grown.model):
             times, bin_weight = in_bags(grown.model, len(fitted.y), fitted.weight)
-            self._take(grown, leaves, times, bin_weight, times > 0)
+            self._keep_forest(grown, leaves, times, bin_weight, times > 0)
         else:
-            self._take(grown, leaves, fitted.weight, fitted.weight)
+            self._keep_forest(grown, leaves, fitted.weight, fitted.weight)
         p = self._shares(self.forest_, held_out.X)
-        return _UnseenAnswers(self.moments_.answer(held_out.X), held_out, p, held_out.weight, None)
+        return UnseenAnswers(self.moments_.answer(held_out.X), held_out, p, held_out.weight, None)
 
-    def _cross_fit(self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool) -> "_UnseenAnswers":
+    def _cross_fit(self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool) -> UnseenAnswers:
         """Keep a forest, and return the answers for each fold of the sample by leaves that count the other folds alone.
 
         The trees are those of a ``frozen`` forest, which must not have seen any of the rows; otherwise ``grow`` grows
         them for each fold on the others.
         """
-        first_grown, fold_answers = grow(sample), []
-        leaves = leaf_means(first_grown.model)
+        whole, fold_answers = grow(sample), []
+        leaves = leaf_means(whole.model)
         if frozen:
-            check_unseen(first_grown.model, leaves.trees, first_grown.sample)
-        leaves = self._take(first_grown, leaves, first_grown.sample.weight, first_grown.sample.weight)
-        fold = fold_numbers(sample, self.random_state)
-        for fold_positions in (np.flatnonzero(fold == k) for k in np.unique(fold)):
-            other_positions = np.setdiff1d(np.arange(len(sample.y)), fold_positions)
+            refuse_seen_rows(whole.model, leaves.trees, whole.sample)
+        leaves = self._keep_forest(whole, leaves, whole.sample.weight, whole.sample.weight)
+        fold, has_variances = fold_numbers(sample, self.random_state), leaves.row_moments is not None
+        for k in np.unique(fold):
+            in_fold, outside = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
             if frozen:
-                leaf_rows, fold_rows = first_grown.sample.part(other_positions), first_grown.sample.part(fold_positions)
+                leaf_rows, fold_rows = whole.sample.part(outside), whole.sample.part(in_fold)
+                # Variances that the leaves keep are those of the rows that grew them: no row of the sample.
+                moments = self.moments_ if has_variances else self._moments(leaves, leaf_rows, leaf_rows.weight)
             else:
-                grown, has_variances = grow(sample.part(other_positions)), leaves.row_moments is not None
-                leaf_rows, fold_rows = grown.sample, grown.reading(sample.part(fold_positions))
+                grown = grow(sample.part(outside))
+                leaf_rows, fold_rows = grown.sample, grown.reading(sample.part(in_fold))
                 leaves = leaf_means(grown.model)
-                # Where the variances of the first forest are not used, those of the folds' forests are not, either.
+                # Where a forest's variances are not used, those of further forests are not, either.
                 leaves = leaves if has_variances else leaves._replace(row_moments=None)
-            moments = (
-                self.moments_
-                if frozen and leaves.row_moments is not None
-                else self._moments(leaves, leaf_rows, leaf_rows.weight)
-            )
+                has_variances = leaves.row_moments is not None
+                moments = self._moments(leaves, leaf_rows, leaf_rows.weight)
             p = self._shares(self._count_bins(leaves.trees, leaf_rows, leaf_rows.weight), fold_rows.X)
             fold_answers.append((*moments.answer(fold_rows.X), p))
         row_order = np.argsort(np.argsort(fold, kind="stable"), kind="stable")  # the rows in their order again
         *moments, p = (np.concatenate(arrays)[row_order] for arrays in zip(*fold_answers, strict=True))
-        return _UnseenAnswers(Moments(*moments), first_grown.sample, p, sample.weight, None)
-
-
-class _UnseenAnswers(NamedTuple):
-    """Answers for rows from leaves that do not know the rows' targets."""
-
-    moments: Moments
-    sample: Sample
-    p: np.ndarray  # probabilities of the bins ``[rows bins]``
-    bin_weight: np.ndarray | None  # weight of each row where leaves count it in bins ``[rows]``; None if all weigh 1
-    bin_mask: np.ndarray | None  # whether a tree's leaves count a row in bins ``[rows trees]``; None: all trees do
-    rows: np.ndarray | None = None  # positions among the rows of the fit; None unless out of bag
-    mask: np.ndarray | None = None  # whether a tree answers a row ``[rows trees]``; None: all trees do
+        return UnseenAnswers(Moments(*moments), whole.sample, p, sample.weight, None)

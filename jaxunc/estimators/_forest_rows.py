@@ -10,9 +10,10 @@ from sklearn.utils import _safe_indexing, check_random_state
 from jaxunc.counting import OtherRowsError, first_of_each, has_bags, oob_mask
 from jaxunc.forest import Trees
 from jaxunc.learning import find_leak_of_numbers, warn_of_seen
-from jaxunc.regression import TargetMap
+from jaxunc.regression import Moments, TargetMap
 from jaxunc.tables import Columns, SparseRows, encode_rows
 
+NEWTON_STEPS = 64  # until a bag without replacement is full, however much weights differ
 FOLDS = 5  # number of folds in a cross-fitting; more folds need more fits, each on a larger share of the rows
 
 
@@ -58,6 +59,18 @@ class Grown(NamedTuple):
         return sample.of(self.read(sample.X), self.target_map)
 
 
+class UnseenAnswers(NamedTuple):
+    """Answers for rows from leaves that do not know the rows' targets."""
+
+    moments: Moments
+    sample: Sample
+    p: np.ndarray  # probabilities of the bins ``[rows bins]``; of a boosted model 1 of one bin
+    bin_weight: np.ndarray | None  # weight of each row where leaves count it in bins ``[rows]``; None if all weigh 1
+    bin_mask: np.ndarray | None  # whether a tree's leaves count a row in bins ``[rows trees]``; None: all trees do
+    rows: np.ndarray | None = None  # positions among the rows of the fit; None unless out of bag
+    mask: np.ndarray | None = None  # whether a tree answers a row ``[rows trees]``; None: all trees do
+
+
 def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the weight of each row in each tree's bag ``[rows trees]``, and weights for counts ``[rows]``.
 
@@ -67,16 +80,28 @@ def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, 
     times = np.stack([np.bincount(bag, minlength=n) for bag in model.estimators_samples_], axis=1).astype(float)
     if weight is None:
         return times, None
-    # scikit-learn draws bags by weight since 1.9, and weighs what was drawn before.
-    if not np.isclose(model.estimators_[0].tree_.weighted_n_node_samples[0], times[:, 0].sum()):
+    # scikit-learn draws bags by weight since 1.9, and weighs what was drawn before. One bag may weigh alike.
+    bag_size = times.sum(axis=0)
+    if not np.allclose([member.tree_.weighted_n_node_samples[0] for member in model.estimators_], bag_size):
         return times * weight[:, None], weight
-    # Heavy rows are in more bags already: 1 - (1 - w_i / Σ w)ⁿ, the probability to be in a bag, divides their weight.
-    with np.errstate(divide="ignore"):
-        in_bag_share = -np.expm1(times[:, 0].sum() * np.log1p(-weight / weight.sum()))
+    # Heavy rows are in more bags already: the probability to be in a bag divides their weight.
+    in_bag_share = _in_bag_shares(weight / weight.sum(), int(bag_size[0]), getattr(model, "bootstrap", True))
     return times, np.divide(weight, in_bag_share, out=np.zeros(n), where=in_bag_share > 0)
 
 
-def check_unseen(model: Any, trees: Trees, sample: Sample, why: str | None = None) -> None:
+def _in_bag_shares(p: np.ndarray, size: int, with_replacement: bool) -> np.ndarray:
+    """Return the probability of each row ``[rows]`` to be in a bag of ``size`` rows, drawn by probabilities p."""
+    if with_replacement:
+        with np.errstate(divide="ignore"):
+            return -np.expm1(size * np.log1p(-p))
+    # Rows that come at the rates p, each once: 1 - exp(-t p) of them have come by the time t at which a bag is full.
+    t = 0.0
+    for _ in range(NEWTON_STEPS):  # from below, since the number of rows is concave in t
+        t += (size - np.sum(-np.expm1(-t * p))) / max(p @ np.exp(-t * p), 1e-300)
+    return -np.expm1(-t * p)
+
+
+def refuse_seen_rows(model: Any, trees: Trees, sample: Sample, why: str | None = None) -> None:
     """Raise a ValueError if a frozen model, of these trees, seems to have been grown on the sample's rows.
 
     ``why`` is evidence that the caller already has, as a clause of the message; None without any.

@@ -15,10 +15,13 @@ from ._pipelines import n_estimators
 _VALUE_LIBRARIES = ("xgboost", "lightgbm", "catboost")  # libraries whose leaves hold values, never counts
 
 
-def n_trees_of(model: Any) -> int:
-    """Return the number of trees that a model of two classes is to have; 1 if it tells no number ≥ 1."""
+def n_trees_of(model: Any, n_classes: int = 2) -> int:
+    """Return the number of trees that a model of ``n_classes`` is to have; 1 if it tells no number ≥ 1."""
     number = n_estimators(model)
     each_round = getattr(model, "num_parallel_tree", None) or 1  # of XGBoost
+    has_vectors = getattr(model, "multi_strategy", None) == "multi_output_tree"  # a tree for all classes
+    if n_classes > 2 and library_of(model) in ("xgboost", "lightgbm") and not has_vectors:
+        each_round *= n_classes
     return int(number) * each_round if isinstance(number, int | np.integer) and number > 0 else 1
 
 

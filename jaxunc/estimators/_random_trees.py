@@ -13,6 +13,7 @@ from jaxunc._checks import check_integer, check_one_of, check_seed
 from jaxunc.combiners import Combiner
 from jaxunc.counting import row_hashes
 from jaxunc.inference import bind
+from jaxunc.learning import check_held_out
 from jaxunc.random_trees import grow_random_trees
 from jaxunc.tables import (
     InstancesLike,
@@ -211,6 +212,12 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
     def _hash_rows(self, X, y) -> np.ndarray:
         codes = self._encode(validate_mixed(self, X, reset=False))
         return row_hashes(codes, class_positions(tuple(self.classes_.tolist()), y))
+
+    def _refuse_rows_of_fit(self, X: Any, y: Any, advice: str = "") -> None:
+        super()._refuse_rows_of_fit(X, y, advice)
+        if self._hashes_of_fit() is None:  # files keep none, but the leaves have counted the rows
+            forest, advice = self.forest_, f"Pass calibration rows that were held out{advice}."
+            check_held_out(forest, forest, self._instances(X), y, advice=advice)
 
     def _encode(self, X) -> np.ndarray:
         """Return rows X with codes for levels, ``[instances features]``; a ValueError for NaN that trees refuse."""

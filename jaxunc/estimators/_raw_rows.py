@@ -84,6 +84,9 @@ class ReadsRows:
         elif columns is not None and columns.looks_up:
             X = as_csr(X, for_sklearn=True) if is_sparse(X) else plain_table(X)
             y = column_or_1d(check_labels(self, y))
+            check_consistent_length(X, y)
+            if not len(y):
+                raise ValueError("X has no rows, and y no labels; pass one instance at least.")
         else:
             X, y = validate_numbers(self, X, y, reset=columns is None, **self._data_checks(self._allows_nan()))
         check_classification_targets(y)
@@ -187,6 +190,8 @@ class ReadsRows:
             X = fit_transformers(model_or_pipeline, X, y, sample_weight)
             names = None if self._reads_given else getattr(X, "columns", None)
             X = self._rows_of_model(X, self._allows_nan())
+        if isinstance(X, np.ndarray) and not X.flags.writeable and X.dtype.kind == "f" and np.isnan(X).any():
+            X = X.copy(order="K")  # scikit-learn's trees read missing values in arrays alone that can be written to
         model.fit(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
         if names is not None and library_of(model) == "sklearn":
             model.feature_names_in_ = np.array(list(names), object)  # as the pipeline's own fit keeps them

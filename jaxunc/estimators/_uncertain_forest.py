@@ -42,9 +42,9 @@ from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, encod
 
 from ._boosted_numbers import BoostedNumbers, is_boosted, predictions
 from ._checked_data import WORDS, check_labels, validate_mixed, validate_numbers
-from ._coverage_by_value import COVERAGE, HeldShare, check_coverage_by, held_residuals, held_shares
+from ._coverage_by_value import COVERAGE, HeldShare, check_coverage_by, held_shares
 from ._forest_numbers import ForestNumbers
-from ._forest_rows import Grown, Sample
+from ._forest_rows import Grown, Sample, UnseenAnswers
 from ._pipelines import check_steps, column_types, copy_steps, map_of, reads_categories, without_transform
 from ._raw_rows import ReadsRows
 from ._transaction import as_transaction
@@ -148,10 +148,10 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     **What is promised.** ``law="conformal"`` with ``counts="held_out"``: if rows are exchangeable (drawn alike), an
     interval holds the target at least as often as asked, in the mean over rows and draws, whatever n is. That holds for
     forests that keep their own variances (scikit-learn's) or are grown here. Nothing is promised for a single row, or
-    for a group of rows other than the rows with one value of ``coverage_by``, if these are drawn alike. **What is
-    not.** Out of bag there is no such proof: training rows are answered by a third of the trees. The learned law
-    chooses two numbers by the rows that it then ranks. Both kinds of intervals reach their coverage in the limit of
-    many rows.
+    for any part of the rows but those with one value of ``coverage_by``, if these are drawn alike. ``groups`` keep rows
+    together, and ranks do not read them: rows of one group are not drawn alike. **What is not.** Out of bag there is no
+    such proof: training rows are answered by a third of the trees. The learned law chooses two numbers by the rows that
+    it then ranks. Both kinds of intervals reach their coverage in the limit of many rows.
 
     ``predict`` returns the forest's own predictions. Leaves' variances are those that scikit-learn keeps, with bags and
     weights; for other criteria and other libraries they are computed from the rows of the fit. Leaves count each row of
@@ -239,7 +239,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             Instances ``[instances features]``. For a frozen forest: out of bag those that it was fitted to, in their
             order; with ``counts="held_out"`` others, none of which it may have seen. Seen rows are refused as far as
             thresholds, leaf sizes and leaves of one row reveal them. Thresholds of features whose values repeat reveal
-            nothing, and leaves are compared in scikit-learn's forests alone.
+            nothing, and leaves are compared in scikit-learn's forests alone. To sparse rows scikit-learn may fit other
+            trees than to the same dense ones, as splits that tie are decided by rounding; of one fit both get the same.
         y
             Their targets ``[instances]``, finite numbers.
         sample_weight
@@ -274,6 +275,13 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         X = known_to_sklearn(X) if self._reads_given else X
         values, target = self._validate(X, y, model_or_pipeline if frozen else None)
         (low, high), step = self._support()
+        start = low if np.isfinite(low) else 0.0
+        # Here, and not in `_support`, which loaded estimators pass, too: former versions took such an end.
+        if step and (high - start) % step > 0:  # NaN without an end
+            raise ValueError(
+                f"support={self.support!r:.60} ends at {high:g}, which steps of {step:g} from {start:g} on do not "
+                f"reach; end it at {high - (high - start) % step:g}."
+            )
         if (is_outside := (target < low) | (target > high)).any():
             row = int(np.argmax(is_outside))
             raise ValueError(
@@ -318,7 +326,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         self.oob_distribution_ = None
         if counts == "oob":
             self.oob_distribution_ = self._oob_distribution(answers, stratum, len(target))
-        self.coverage_by_value_ = None if strata is None else self._coverage_by_value(strata, residual_stratum, answers)
+        self.coverage_by_value_ = None if strata is None else self._coverage_by_value(strata, answers)
 
     def _strata_of(self, X: Any, has_weight: np.ndarray) -> tuple[Strata | None, np.ndarray | None]:
         """Return strata by the column ``coverage_by`` of raw rows X, and each row's stratum ``[rows]``.
@@ -349,17 +357,14 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
                 self._raw_types = (*self._raw_types, cast(Any, column_types(X))[strata.position])
         return self.feature_names_in_.tolist().index(name[0])
 
-    def _coverage_by_value(self, strata: Strata, number: np.ndarray, answers: Any) -> dict[Any, HeldShare] | None:
+    def _coverage_by_value(self, strata: Strata, answers: UnseenAnswers) -> dict[Any, HeldShare] | None:
         """Return ``coverage_by_value_`` for the values of the strata's column.
 
-        ``answers`` are those of a forest, to which the law is fitted, or None for a boosted model. Coverage is then
-        that of the law's residuals, whose strata are ``number [residuals]``. Return None for the law ``"neighbours"``
-        unless residuals are out of bag, since its leaves count the very rows.
+        The law was fitted to ``answers``. Return None for the law ``"neighbours"`` unless residuals are out of bag,
+        since its leaves count the very rows.
         """
-        if answers is None:
-            return held_shares(strata, number, held_residuals(self.law_), self.law_.repeats)
-        is_held = self._intervals_held(answers, COVERAGE)
-        return None if is_held is None else held_shares(strata, answers.sample.stratum, is_held, answers.sample.weights)
+        is_held, sample = self._intervals_held(answers, COVERAGE), answers.sample
+        return None if is_held is None else held_shares(strata, cast(Any, sample.stratum), is_held, sample.weights)
 
     def _grow(self, whole: Any, sample: Sample, **settings: Any) -> Grown:
         """Return a copy of the model or pipeline ``whole``, fitted to the sample; ``settings`` are the model's."""
@@ -594,12 +599,6 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             raise ValueError(
                 f"support={self.support!r:.60} has a step that is no whole number from 1 on, or ends that are none; "
                 "whole targets from 0 on are (0, inf, 1)."
-            )
-        start = low if np.isfinite(low) else 0.0
-        if step and (high - start) % step[0] > 0:  # NaN without an end
-            raise ValueError(
-                f"support={self.support!r:.60} ends at {high:g}, which steps of {step[0]:g} from {start:g} on do not "
-                f"reach; end it at {high - (high - start) % step[0]:g}."
             )
         return (low, high), (step or [0.0])[0]
 

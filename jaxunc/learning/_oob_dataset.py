@@ -16,7 +16,7 @@ from jaxunc.counting import (
     GroupCounts,
     LabelledRows,
     advise_on_trees,
-    check_unseen,
+    check_enough_unseen,
     counted_forest,
     describe_lost_rows,
     even_out_trees,
@@ -330,7 +330,7 @@ def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str
     """
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.group_numbers)
     ungrouped = ungrouped_mask(model, len(data.y), data.X, data.y)
-    check_unseen(mask, ungrouped, data.position, forest.class_labels, data.weight)
+    check_enough_unseen(mask, ungrouped, data.position, forest.class_labels, data.weight)
     row_mask = even_out_trees(mask, data.position, forest.n_classes, data.weight)[data.rows]
     if counts == "inbag":
         codes = look_up_codes(forest, find_leaves(forest, data))

@@ -58,12 +58,17 @@ def check_held_out(
 ) -> None:
     """Raise a `KnownRowsError`, which ends in ``advice``, if a forest with in-bag counts seems grown on these rows.
 
-    ``model`` is the fitted model, or the ``forest`` itself. Warns if only leaves' sizes or labels suggest it.
+    ``model`` is the fitted model, or the ``forest`` itself. Warns if only leaves' sizes or labels suggest it. Rows of
+    weight 0, which nothing reads, are not looked at.
     """
     y = as_labels(y)
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
-    position = class_positions(forest.class_labels, y)
-    data = LabelledData(X, y, position, weight, sample_weight is not None, np.arange(len(y)))
+    position, rows = class_positions(forest.class_labels, y), np.flatnonzero(weight > 0)
+    if not len(rows):
+        return
+    if forest.follows_forks:  # leaves that their forks stand in for have no counts of their own, which are compared
+        forest = forest.with_empty_leaves("parent")
+    data = LabelledData(X, y, position, weight, sample_weight is not None, rows)
     leaves = find_leaves(forest, data)
     if reason := find_leak(model, forest, data, *look_up_codes(forest, leaves), leaves):
         raise KnownRowsError(

@@ -47,7 +47,7 @@ class TargetBins(NamedTuple):
 
     def code(self, y: NumbersLike) -> np.ndarray:
         """Return the bin of each number ``[instances]``; a number between two bins gets the nearer bin."""
-        return np.searchsorted(self.edges, checked_target(y, len(np.asarray(y))), side="right")
+        return np.searchsorted(self.edges, checked_target(y, len(np.atleast_1d(np.asarray(y)))), side="right")
 
     def mean(self, p: NumbersLike) -> np.ndarray:
         """Return the mean ``[instances]`` of each distribution, by the bins' probabilities, divided by their sum."""

@@ -52,6 +52,8 @@ class Scale(NamedTuple):
     """How often each of ``residuals`` counts; empty where all count alike."""
     order: np.ndarray
     """Position of each residual's row among the rows of all folds, one fold after the other."""
+    deviation: np.ndarray
+    """s of the rows of all folds, one fold after the other."""
 
 
 def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) -> Scale:
@@ -84,8 +86,8 @@ def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) ->
     s = np.sqrt(np.exp(base + gain * total[shrinkage_index, length] if length else np.zeros(len(r))) + floor)
     factor = float(np.average((r / s) ** 2, weights=w)) or 1.0
     z, weight = r / s / math.sqrt(factor), None if (w == w[:1]).all() else w
-    sorted_fields = *in_order(z, weight), order_of(z, weight)
-    return Scale(shrinkage, gain, length / LENGTHS, factor, factor * floor, *sorted_fields)
+    by_row = *in_order(z, weight), order_of(z, weight), s * math.sqrt(factor)
+    return Scale(shrinkage, gain, length / LENGTHS, factor, factor * floor, *by_row)
 
 
 def _best_setting(log_square: np.ndarray, r: np.ndarray, w: np.ndarray, levels: np.ndarray) -> tuple[int, int, float]:

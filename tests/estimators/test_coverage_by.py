@@ -104,6 +104,17 @@ def test_other_laws_report(law):
     assert (held_out.coverage_by_value_ is None) == (law == "neighbours")
 
 
+def test_whole_targets_are_held_where_ends_are_rounded():
+    """Of a frozen boosted model of one width: the rows of the fit are answered as new ones are."""
+    y = np.rint(np.abs(Y))
+    frozen = FrozenEstimator(HistGradientBoostingRegressor(max_iter=5, max_leaf_nodes=4).fit(CODED[NEW], y[NEW]))
+    model = fit(frozen, y=y, law="residuals", support=(0, np.inf, 1))
+    low, high = model.predict_interval(CODED[TRAIN]).T
+    held = (low <= y[TRAIN]) & (y[TRAIN] <= high)
+    expected = [held[CODED.site[TRAIN] == site].mean() for site in (0, 1)]
+    assert [value.share for value in model.coverage_by_value_.values()] == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("name", ["coded", "raw", "reordered", "without_site"])
 def test_files_and_streams(name, request, tmp_path):
     """A pipeline's column may be one that its steps drop, or that it was fitted without."""

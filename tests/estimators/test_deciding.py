@@ -6,13 +6,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import GaussianNB
 
 import jaxunc as ju
 from jaxunc.decisions import Calibration, promised_sets
-from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, TransductiveClassifier
+from jaxunc.estimators import (
+    CautiousForestClassifier,
+    CombinedForestClassifier,
+    RandomDecisionTreesClassifier,
+    TransductiveClassifier,
+)
 from tests._exhaustive import a_few_of
 from tests._refusal import refusals, refuses
 from tests.estimators._models import MODELS, forest, sample
@@ -131,6 +137,7 @@ plain = pytest.fixture(scope="module")(lambda: CombinedForestClassifier(FOREST, 
 sets = lambda **asked: lambda plain: plain.predict_set(X, **asked)
 FEW = (NEW[:5], Y[:5])
 OUT_OF_BAG = CombinedForestClassifier(FOREST, "mean", counts="oob")
+frozen_by = lambda plain: CombinedForestClassifier(FrozenEstimator(plain.estimator_), "mean").fit()
 few_of_a_class = lambda: OUT_OF_BAG.fit(X[:80], Y[:80]).predict_set(X, coverage=0.99, by_class=True)
 
 test_refusals = refusals(
@@ -140,6 +147,7 @@ test_refusals = refusals(
     ("calibration", sets(calibration=FEW), "by_class and calibration belong to coverage"),
     ("coverage", sets(coverage=1, calibration=FEW), r"coverage=1 must lie in \(0, 1\)"),
     ("few", sets(coverage=0.9, calibration=FEW), "needs 9 calibration rows, and there are 5"),
+    ("none", lambda plain: sets(coverage=0.9, calibration=(X[:0], Y[:0]))(frozen_by(plain)), "and there are 0"),
     ("few of a class", few_of_a_class, "needs 99 calibration rows of class 'no'"),
     ("labels", sets(coverage=0.5, calibration=(X[:2], ["no", "maybe"])), "y holds labels that"),
     ("lengths", sets(coverage=0.5, calibration=(X[:5], Y[:2])), "5 rows and 2 labels"),
@@ -160,9 +168,36 @@ def test_rows_of_the_fit_are_answered_by_the_trees_that_have_not_seen_them(plain
     kept = CombinedForestClassifier(FOREST, "mean", counts="oob").fit(X, Y)
     with refuses(ValueError, "calibration holds the rows that the forest was grown on.*leave it out"):
         kept.predict_set(NEW, coverage=0.95, calibration=(X, Y))
-    frozen = CombinedForestClassifier(FrozenEstimator(plain.estimator_), "mean").fit()
+    frozen = frozen_by(plain)
     for model, rows in product((plain, frozen), (slice(None, None, -1), slice(0, 100))):
         refuses(ValueError, "held out", model.predict_set, NEW, coverage=0.9, calibration=(X[rows], Y[rows]))
+
+
+def test_what_is_written_or_fitted_after_a_fit_changes_no_row_of_it():
+    weight, groups, asked = np.tile([4.0, 1.0, 1.0], 40), np.arange(120) // 2, {"coverage": 0.8, "calibration": (X, Y)}
+    model = CombinedForestClassifier(FOREST, "mean").fit(X, Y, weight, groups)
+    expected = model.predict_set(NEW, **asked)
+    weight[:], groups[:] = np.arange(120), 0
+    np.testing.assert_array_equal(model.predict_set(NEW, **asked), expected)
+    given = clone(FOREST).fit(X[:80], Y[:80])
+    model = CombinedForestClassifier(FrozenEstimator(given), "mean", counts="held_out").fit(X[80:], Y[80:])
+    model.set_params(estimator=FOREST)
+    for fit in (lambda: given, lambda: given.set_params(random_state=1).fit(NEW, Y[:15])):
+        fit()
+        refuses(ValueError, "held out", model.predict_set, NEW, coverage=0.8, calibration=(X[79::-1], Y[79::-1]))
+
+
+def test_rows_that_random_trees_count(tmp_path):
+    """A file has no rows of the fit, but its leaves count them, also those that follow forks."""
+    frame = pd.DataFrame(X).assign(word=THREE).rename(columns=str)
+    model = RandomDecisionTreesClassifier(8, random_state=0).fit(frame[:80], Y[:80])
+    ju.save(tmp_path / "model", model)
+    frozen = CombinedForestClassifier(FrozenEstimator(model.forest_), "evidence")
+    for asked, rows in product((model, ju.load(tmp_path / "model"), frozen.fit()), (slice(0, 80), slice(79, None, -1))):
+        refuses(ValueError, "held out", asked.predict_set, frame, coverage=0.8, calibration=(frame[rows], Y[rows]))
+        assert asked.predict_set(frame, coverage=0.8, calibration=(frame[80:], Y[80:])).any()
+    refuses(ValueError, "X has no rows", frozen.fit, frame[:0], Y[:0])
+    refuses(ValueError, "inconsistent numbers of samples", frozen.fit, frame, Y[:80])
 
 
 def test_rows_of_weight_0_are_new_to_the_model(plain):
@@ -190,6 +225,9 @@ def test_rows_of_weight_0_are_new_to_the_model(plain):
         frozen.predict_set(NEW, coverage=0.8, calibration=(X, Y)),
         plain.predict_set(NEW, coverage=0.8, calibration=(X, Y)),
     )
+    frozen.set_params(counts="held_out").fit(np.r_[X, NEW], np.r_[Y, Y[:15]], np.repeat([0.0, 1.0], [120, 15]))
+    alone = clone(frozen).fit(NEW, Y[:15])
+    np.testing.assert_array_equal(frozen.predict_proba(NEW), alone.predict_proba(NEW))
     held_out = CombinedForestClassifier(forest(), "mean", None, "held_out", random_state=0)
     assert held_out.fit(X, np.where(new, "maybe", Y), sample_weight=weight).classes_.tolist() == ["no", "yes"]
 

@@ -152,6 +152,21 @@ def test_forests_that_are_grown_here(library):
     CombinedForestClassifier(FrozenEstimator(fitted), counts="train").fit(X[:300], y[:300])
 
 
+@pytest.mark.parametrize("library", GROWN)
+def test_number_of_trees_for_three_classes(library):
+    """One for each class and round, but where leaves hold vectors."""
+    kind, settings = GROWN[library]
+    model = getattr(pytest.importorskip(library), kind)(random_state=0, n_jobs=1, **settings)
+    X, y = np.arange(90.0)[:, None], np.arange(90) // 30
+    for more in ({}, {"multi_strategy": "multi_output_tree"})[: 1 + (library == "xgboost")]:
+        made = clone(model).set_params(**more)
+        assert n_trees_of(made, 3) == ju.from_any(made.fit(X, y)).n_trees
+    # A wrong combiner is refused before the forest is grown, which this depth would not let it be.
+    few = ju.Weighted(ju.Mean(), np.ones(N_TREES))
+    estimator = CombinedForestClassifier(model.set_params(max_depth="deep"), few, counts="held_out")
+    refuses(ValueError, f"there are {3 * N_TREES} trees", estimator.fit, X, y)
+
+
 def test_forests_of_ydf():
     ydf = pytest.importorskip("ydf")
     frame, y = table()

@@ -324,6 +324,7 @@ def test_frames_sparse_rows_and_missing_values():
     np.testing.assert_array_equal(model.predict(rows[NEW]), model.estimator_.predict(X[NEW]))
     holed = X.copy()
     holed[::4, 3] = np.nan
+    holed.setflags(write=False)  # as memory that is mapped from a file
     model = UncertainForestRegressor(FOREST).fit(holed[TRAIN], Y[TRAIN])
     assert np.isfinite(model.predict(holed[NEW], quantiles=LEVELS)).all()
     np.testing.assert_allclose(model.predict_uncertainty(holed[NEW]).mean, model.predict(holed[NEW]), rtol=1e-5)

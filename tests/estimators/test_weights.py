@@ -14,12 +14,19 @@ Growing is random, and its bags hold positions, so what can be compared exactly 
 
 import os
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -31,6 +38,7 @@ from jaxunc import estimators
 from jaxunc.counting import TooFewUnseenError
 from jaxunc.decisions import Calibration
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, UncertainForestRegressor
+from jaxunc.estimators._forest_rows import in_bags
 from jaxunc.learning import oob_dataset, select_combiner, stack_combiners
 from jaxunc.regression import LAWS, LeafMoments, Moments, check_law, fit_law, target_bins
 from tests._refusal import refusals
@@ -261,6 +269,31 @@ def test_what_a_row_of_weight_0_holds_without_counts(name):
     check_same(found, ask(X, y, sample_weight=weight), rtol=0, atol=0)
     check_same(found, ask(X[there], y[there]), **SAME)
     check_same(found, ask(X, np.where(there, y, 2), sample_weight=weight), rtol=0, atol=0)  # a class without weight
+
+
+# Bags that are drawn by weight, since scikit-learn 1.9, and bags that are weighed.
+
+
+@pytest.mark.parametrize("bootstrap", [True, False])
+@pytest.mark.once
+def test_rows_of_bags_count_by_their_weights(bootstrap):
+    weight, y = np.repeat([0.1, 1.0], 100), np.arange(200.0)
+    bag = BaggingRegressor(
+        DecisionTreeRegressor(max_depth=1), 100, bootstrap=bootstrap, max_samples=100, random_state=0
+    )
+    times, counted = in_bags(fit(bag, y[:, None], y, weight), 200, weight)
+    light, heavy = ((times > 0) * np.asarray(counted)[:, None]).reshape(2, -1).sum(axis=1)
+    assert heavy / light == pytest.approx(10, rel=0.08)
+
+
+@pytest.mark.once
+def test_one_bag_that_weighs_as_many_as_it_has():
+    weight, bags = np.array([1.5, 0.5, 1.0]), [[0, 1, 2], [0, 0, 2]]
+    times = np.stack([np.bincount(bag, minlength=3) for bag in bags], axis=1)
+    trees = [DecisionTreeRegressor().fit(np.eye(3), weight, number * weight) for number in times.T]
+    found, counted = in_bags(SimpleNamespace(estimators_samples_=bags, estimators_=trees), 3, weight)
+    np.testing.assert_array_equal(found, times * weight[:, None])
+    np.testing.assert_array_equal(counted, weight)
 
 
 # What is learned.

@@ -130,6 +130,7 @@ test_refusals = refusals(
     ("NaN", lambda: target_bins([1.0, np.nan]), "nan at position 1"),
     ("wide", lambda: target_bins([-1.7e308, 1.7e308]), r"up to 1.7e\+308, whose sums overflow"),
     ("two targets", lambda: target_bins([[1.0, 2.0]]), "one model a target"),
+    ("no row", lambda: target_bins([1.0, 2.0]).code(1.5), "pass one number for each instance"),
     ("words", lambda: target_bins(["a"]), "no numbers", TypeError),
     ("complex", lambda: target_bins(np.array([1 + 1j])), "no numbers", TypeError),
     ("dates", lambda: target_bins(np.array(["2020-01-01"], "datetime64[D]")), "no numbers", TypeError),
