@@ -199,7 +199,10 @@ def encode_arrow(
     beyond = np.isinf(values)
     if beyond.any():
         row, j = map(int, np.argwhere(beyond)[0])
-        raise error_of_infinite(f"{name}: row {first + row} of the data, column {table.schema.names[j]!r},", "null")
+        raise ValueError(
+            f"{name}: row {first + row} of the data is infinite or too large for float32 (largest 3.4e38) in column "
+            f"{table.schema.names[j]!r}. Clip it, or make it null if it stands for a missing value."
+        )
     return Encoded(values, bool(np.isnan(values).any()))
 
 

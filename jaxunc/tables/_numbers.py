@@ -316,11 +316,11 @@ def rows_of(csr: Any, columns: Columns, name: str, *, infinite: bool) -> tuple[S
     return rows, columns.absent_is_missing or bool(np.isnan(narrow).any())
 
 
-def error_of_infinite(where: str, absent: str = "NaN") -> ValueError:
-    """Return the error for an infinite value, which stands ``where``; ``absent`` is what missing values are there."""
+def error_of_infinite(where: str) -> ValueError:
+    """Return the error for an infinite value of an array or sparse matrix, which stands ``where``."""
     return ValueError(
         f"{where} is infinite or too large for float32 (largest 3.4e38), which scikit-learn refuses too. Clip it, or "
-        f"make it {absent} if it stands for a missing value."
+        "make it NaN if it stands for a missing value."
     )
 
 
