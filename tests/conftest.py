@@ -43,11 +43,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 jax.config.update("jax_enable_compilation_cache", False)
 jax.config.update("jax_enable_x64", X64)
-jax.config.update("jax_debug_key_reuse", True)
+# As in most folders (`no_silent_mistakes`): what is compiled for one setting is compiled anew for another.
+jax.config.update("jax_numpy_dtype_promotion", "standard" if X64 else "strict")
 PROGRAMS_HERE = count_programs()
 EXACT_RANKS = {"_numerics", "belief", "decisions", "metrics", "test_imprecise_dirichlet.py"}
 """Folders and files in which a missing axis is an error. Elsewhere settings, priors and nodes of a grid meet arrays of
 more axes on purpose, as in NumPy."""
+DRAWS = {"learning", "random_trees", "voting"}
+"""Folders of what draws by random keys, in which to use a key twice is an error. Elsewhere JAX would look for such
+mistakes in vain, for a tenth of the time of each program."""
 if TYPED:
     # Before anything imports jaxunc: every call then checks the annotated shapes and dtypes.
     jaxtyping.install_import_hook("jaxunc", "beartype.beartype")
@@ -194,14 +198,15 @@ def pytest_terminal_summary(terminalreporter, config):
 
 
 def pytest_collection_finish(session):
-    """What is imported by now stays: the garbage collector need not look through it time and again."""
+    """What is imported by now stays, and programs are made of many objects: the garbage collector looks seldom."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
-@pytest.fixture(autouse=True)
-def no_silent_promotion(request):
-    """Refuse to convert types and to add axes unasked, in the folders where the library never does."""
+@pytest.fixture(scope="module", autouse=True)  # with the files' own fixtures: programs are compiled for these settings
+def no_silent_mistakes(request):
+    """Refuse to convert types, to add axes unasked and to use a key twice, where the library never does."""
     folder = request.path.parent.name
     exact_ranks = not EXACT_RANKS.isdisjoint((folder, request.path.name))
     # A sum of an integer and a float, or of two widths, is as often a mistake as a wish. (Under x64 settings are
@@ -210,6 +215,7 @@ def no_silent_promotion(request):
     with (
         jax.numpy_rank_promotion("raise" if exact_ranks else "allow"),
         jax.numpy_dtype_promotion("strict" if exact else "standard"),
+        jax.debug_key_reuse(folder in DRAWS),
     ):
         yield
 

@@ -88,7 +88,7 @@ def test_pages_inside_other_programs_run(name, tmp_path, monkeypatch):
     for needed in PROGRAMS[name]:
         pytest.importorskip(needed)
     monkeypatch.chdir(tmp_path)
-    with jax.numpy_dtype_promotion("standard"), jax.debug_key_reuse(False):
+    with jax.numpy_dtype_promotion("standard"):
         names: dict = {}
         assert run(ROOT / "docs" / "how_to" / f"{name}.md", names) > 0
         for trained in [names[one] for one in ("trained", "moved", "head") if one in names]:
