@@ -76,7 +76,7 @@ FORESTS = [
     (lambda g: ju.bind(ju.Mean(), g.forest), "combiner is Forest.*; pass a Combiner"),
     (lambda g: ju.bind(g.forest, ju.OneVsRest([ju.Mean()] * 2)), "rule holds 2 combiners, but counts have 3 classes"),
     (lambda g: ju.bind(g.forest, ju.Mean(), walk="levls"), "walk='levls' is unknown. Did you mean 'levels'"),
-    (lambda g: g.bound(None), "X has dtype object; pass numbers"),
+    (lambda g: g.bound(None), r"X has shape \(\); expected"),
     (lambda g: ju.leaf_index(g.model, X), "trees is a RandomForestClassifier.*from_sklearn"),
     (lambda g: ju.leaf_index(g.bound, X), "trees is a BoundForest. Pass its forest"),
     (lambda g: ju.leaf_index(g.forest, X, walk="levls"), "walk='levls' is unknown"),

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import warn
 from jaxunc.forest import Forest, snap_to_integers
-from jaxunc.tables import Columns, NumbersLike, is_sparse
+from jaxunc.tables import Columns, NumbersLike, is_sparse, plain_table
 
 from ._comparing_trees import AT_MOST, ComparingTree, forest_of
 
@@ -107,10 +107,15 @@ def n_rows(X: Any) -> int:
 def known_to_sklearn(X: Any) -> Any:
     """Return ``X`` as a type that scikit-learn knows: mappings of columns and Arrow tables become pandas frames.
 
-    So do arrays with named fields. What has only ``__array__`` becomes an array, and anything else stays as it is.
+    So do arrays with named fields. What has only ``__array__`` becomes an array. In arrays masked values become missing
+    values, and numbers get this machine's byte order. Anything else stays as it is.
     """
     if not hasattr(X, "shape") and not hasattr(X, "__len__") and hasattr(X, "__array__"):
         return np.asarray(X)
+    if isinstance(X, np.ma.MaskedArray) and X.dtype.names is None:  # scikit-learn would read what is under the mask
+        X = plain_table(X)
+    if isinstance(X, np.ndarray) and not X.dtype.isnative:  # XGBoost reads the bytes as if they were
+        X = X.astype(X.dtype.newbyteorder("="))
     fields = X.dtype.names if isinstance(X, np.ndarray) else None
     table: Any = X if fields is None else {name: X[name] for name in fields}
     if _is_mapping(table):

@@ -94,7 +94,8 @@ def to_treelite(model: Any) -> Any:
     Thresholds, leaf values and sums are float64. Thresholds are such that any float64 goes where jaxunc sends it, which
     rounds it to float32 first (except in columns with cuts). Answers are within 1e-6. Columns with levels are given as
     codes, as for `to_onnx`. Sets of categories hold integer parts of numbers, not rounded to float32. Other intervals
-    are comparisons, with a copy of what is below for each. Class labels and columns' names are the model's attributes.
+    are comparisons, with a copy of what is below for each. Class labels, columns' names, stages and whether trees are
+    averaged are the model's attributes.
 
     Examples
     --------
@@ -115,6 +116,7 @@ def to_treelite(model: Any) -> Any:
         raise ImportError('to_treelite makes models by treelite: pip install "treelite>=4.8".') from error
     settings = describe(model.columns, model.class_labels)
     if isinstance(model, AdditiveTrees):
+        settings |= {"averaged": model.averaged, "trees_per_stage": model.trees_per_stage}
         return _build_model(model.trees, _of_ensemble(model), settings)
     return _build_model(model.forest.trees, _of_combiner(model.forest, model.combiner), settings)
 

@@ -61,7 +61,7 @@ class TreeliteModel(NamedTuple):
     sigmoid_alpha: float
     ratio_c: float
     base_scores: np.ndarray
-    class_labels: tuple[Any, ...]  # those in the model's attributes, empty without any
+    attributes: dict[str, Any]  # JSON in the model, such as what `to_treelite` writes; empty without any
 
     @property
     def n_outputs(self) -> int:
@@ -90,7 +90,7 @@ def from_treelite(model: Any) -> Forest | AdditiveTrees:
         A `Forest` with the model's counts, if leaves hold class probabilities and say how many instances they rest on,
         as in classifiers of scikit-learn and cuML. Everything else is an `AdditiveTrees`. Columns have no names.
         Classes have the labels that `to_treelite` wrote, as JSON has them, and else 0, 1, …: treelite itself keeps
-        none.
+        none. Nor does it keep stages of parallel trees: unless `to_treelite` wrote them, the order of trees tells them.
 
     Raises
     ------
@@ -145,9 +145,9 @@ def _of_file(content: bytes) -> Forest | AdditiveTrees:
         columns,
         header.base_scores * scale,
         link,
-        trees_per_stage=trees_of_stage(outputs, header.n_outputs) or 1,
+        trees_per_stage=_trees_per_stage(header, outputs),
         class_labels=_class_labels(header, link),
-        averaged=header.average,
+        averaged=header.average or header.attributes.get("averaged") is True,
     )
 
 
@@ -204,7 +204,7 @@ class _Reader:
         postprocessor = self._array("<u1").tobytes().decode("utf-8", "replace")
         sigmoid_alpha, ratio_c = self._struct("<ff")
         base_scores = self._array("<f8")
-        labels = _written_labels(self._array("<u1").tobytes())
+        attributes = _written_attributes(self._array("<u1").tobytes())
         self._check_no_fields("model")
         if threshold_type is None or leaf_type is None or task >= len(_TASKS) or len(num_class) != num_target:
             raise ValueError("the treelite model has types, a task or targets that are unknown. Is the file whole?")
@@ -219,7 +219,7 @@ class _Reader:
         check_number_of_columns(num_feature)
         header = TreeliteModel(
             threshold_type, leaf_type, num_feature, _TASKS[task], average, num_class, leaf_shape, target_id,
-            class_id, postprocessor, sigmoid_alpha, ratio_c, base_scores, labels,
+            class_id, postprocessor, sigmoid_alpha, ratio_c, base_scores, attributes,
         )  # fmt: skip
         return header, n_trees
 
@@ -375,15 +375,24 @@ def _class_labels(header: TreeliteModel, link: str) -> tuple[Any, ...] | None:
 
 
 def _labels(header: TreeliteModel, n_classes: int) -> tuple[Any, ...]:
-    """Return the labels of ``n_classes`` in a ``header``, by default 0, 1, …."""
-    return header.class_labels if len(header.class_labels) == n_classes else tuple(range(n_classes))
+    """Return the labels of ``n_classes``, texts or numbers, in a ``header``'s attributes, by default 0, 1, …."""
+    labels: Any = header.attributes.get("class_labels")
+    is_list = isinstance(labels, list) and all(isinstance(label, str | int | float) for label in labels)
+    return tuple(labels) if is_list and len(labels) == len(set(labels)) == n_classes else tuple(range(n_classes))
 
 
-def _written_labels(attributes: bytes) -> tuple[Any, ...]:
-    """Return the distinct class labels, texts and numbers, in a model's ``attributes``, JSON; () without any."""
+def _trees_per_stage(header: TreeliteModel, outputs: list[np.ndarray]) -> int:
+    """Return the number of trees of a stage: that in the attributes, if the trees' ``outputs`` allow it."""
+    by_order = trees_of_stage(outputs, header.n_outputs)
+    written: Any = header.attributes.get("trees_per_stage")
+    is_possible = type(written) is int and written > 0 and len(outputs) % written == 0
+    return written if is_possible and (header.n_outputs == 1 or by_order in (None, written)) else by_order or 1
+
+
+def _written_attributes(text: bytes) -> dict[str, Any]:
+    """Return a model's attributes, an object in JSON; empty if they are anything else."""
     try:
-        labels = json.loads(attributes)["class_labels"]
-        is_list = isinstance(labels, list) and all(isinstance(label, str | int | float) for label in labels)
-        return tuple(labels) if is_list and len(set(labels)) == len(labels) else ()
-    except (ValueError, TypeError, KeyError, RecursionError):  # attributes may be anything
-        return ()
+        attributes = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return attributes if isinstance(attributes, dict) else {}

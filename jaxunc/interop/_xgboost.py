@@ -168,7 +168,10 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
     trees = _weigh_leaves(trees, booster if name == "dart" else model)
     per_round = 1 if widths != {1} else n_outputs  # trees of an iteration, but for parallel ones
     per_stage = per_round * _parallel_trees(learner, model, per_round)
-    if objective not in ("binary:logistic", "multi:softprob", "multi:softmax") or n_targets > 1:
+    # Estimators say so in files; of a live one the classes do.
+    of_classifier = classes is not None or _attributes(learner).get("_estimator_type") == "classifier"
+    are_classes = objective in ("binary:logistic", "multi:softprob", "multi:softmax")
+    if not (are_classes or (objective == "reg:logistic" and of_classifier)) or n_targets > 1:
         classes = None
     elif classes is None:
         classes = tuple(range(max(2, n_outputs)))

@@ -5,6 +5,7 @@ file shows how numbers are written (`_notation`). Cells that Arrow does not unde
 if a model knows the column, else by `infer_column`.
 """
 
+import collections
 import csv
 import io
 import itertools
@@ -24,7 +25,7 @@ from jaxunc.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS, Lookup
 from ._csv_blocks import Block, blocks_of, has_marks_of_others, open_bytes
 from ._in_memory import arrow_texts
 from ._notation import Evidence, Notation, is_all, is_any, strip_cells, tell_other_notation, write_plainly
-from ._sources import UnreadableError, Wanted, check_distinct
+from ._sources import TSV, UnreadableError, Wanted, check_distinct
 
 compute: Any = pyarrow.compute  # type checkers do not know its functions, which are made when it is imported
 Kind = Literal["number", "boolean", "either"]  # kind of a column that is not nominal; "either" if unknown to the model
@@ -91,7 +92,11 @@ def count_csv_rows(file: Path) -> int:
 class Dialect(NamedTuple):
     """The separator and the column names of a text file, and where its rows begin."""
 
-    separator: str  # comma, semicolon or tab: the most frequent one in the first line, outside of quotation marks
+    separator: str
+    """Comma, semicolon or tab: the most frequent one in the first line, outside of quotation marks.
+
+    Of a ``.tsv`` it is the tab, if there is any: names may hold commas.
+    """
     names: tuple[str, ...]  # names of the columns; an empty one becomes ``Unnamed: 0`` with its position, as in pandas
     head: int  # bytes before the first row: empty lines, and the lines of the names
     line: int  # number of the line of the first row
@@ -114,7 +119,9 @@ def read_dialect(file: Path) -> Dialect:
         else:
             raise UnreadableError("it is empty; expected the names of columns in its first line")
         # In the first line alone, since rows may hold decimal commas and free text.
-        separator = max(SEPARATORS, key=_QUOTED.sub("", first_line).count)
+        n_of_mark = collections.Counter(_QUOTED.sub("", first_line))
+        is_tsv = file.name.lower().endswith(TSV) and "\t" in n_of_mark
+        separator = "\t" if is_tsv else max(SEPARATORS, key=n_of_mark.__getitem__)
         reader = csv.reader(itertools.chain([first_line], lines), delimiter=separator)
         try:
             names = [_check_name(name) for name in next(reader)]

@@ -23,7 +23,8 @@ from jaxunc.tables import Columns, match_names
 from ._notation import Notation
 
 PARQUET = (".parquet", ".pq")  # endings of Parquet files
-CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")  # endings of text files
+TSV = (".tsv", ".tsv.gz")
+CSV = (".csv", ".csv.gz", *TSV)  # endings of text files
 ARROW = (".arrow", ".feather")  # endings of Arrow files
 FORMATS = (
     "a CSV file (.csv, .tsv, also .gz; UTF-8, column names in the first line), a Parquet file (.parquet, .pq) or an "

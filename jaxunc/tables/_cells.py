@@ -11,6 +11,7 @@ import functools
 import numbers
 import re
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
@@ -37,6 +38,7 @@ _QUANTITIES += (datetime.date, datetime.time, datetime.timedelta)
 _NAMED_QUANTITIES = ("Period", "Interval", "DateOffset", "MonthDayNano")
 """Names of types of pandas and Arrow, so that neither has to be imported."""
 _NUMBERS = (numbers.Real, decimal.Decimal)
+_PLAIN = {int, float, bool, type(None)}  # types whose values NumPy reads as floats as Python does, None as NaN
 _LARGEST_WRITTEN = 1e300  # from this size on a decimal or fraction as a word keeps its own form, not a number's digits
 BYTES = (bytes, bytearray, memoryview)
 
@@ -93,6 +95,9 @@ def floats_of(values: Collection[Any]) -> Float64[np.ndarray, " values"]:
 
     Raises a TypeError or a ValueError for other values.
     """
+    if set(map(type, values)) <= _PLAIN:
+        with suppress(OverflowError):  # an integer beyond float64
+            return np.array(values, np.float64)
     if kinds_of(values) & {"quantity", "several"}:
         odd = next(value for value in values if kind_of_type(type(value)) in ("quantity", "several"))
         raise TypeError(f"a {type(odd).__name__} is no number")

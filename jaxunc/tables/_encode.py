@@ -101,12 +101,13 @@ def unchecked_rows(
     else:
         stays = on_device and isinstance(table, jax.Array) and not columns.looks_up
         values: Any = table if stays else np.asarray(table)
-        if not columns.looks_up and values.dtype.kind not in NUMBERS:
+        if not columns.looks_up and values.dtype.kind not in NUMBERS + "O":
             raise TypeError(f"{name} has dtype {values.dtype}; pass numbers; encode text columns as in training.")
         check_shape(values.shape, columns, name)
         if stays:
             return values, None
-        values = numbers_of_array(values, columns, name) if columns.looks_up else values
+        if columns.looks_up or values.dtype.kind == "O":
+            values = numbers_of_array(values, columns, name)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.ascontiguousarray(values, dtype=np.float32), None
 

@@ -240,11 +240,14 @@ class Frame:
 
     __slots__ = ("categorical", "columns", "parts", "shape")
 
-    def __init__(self, columns: Iterable[Any], parts: Sequence[Any], n_rows: int, categorical: Sequence[bool] = ()):
+    def __init__(
+        self, columns: Iterable[Any], parts: Iterable[Any], n_rows: int, categorical: Iterable[str | None] = ()
+    ):
         self.columns: tuple[str, ...] = tuple(map(str, columns))
         self.parts: tuple[Any, ...] = tuple(parts)
-        self.categorical: tuple[bool, ...] = tuple(categorical) or (False,) * len(self.parts)
-        """Whether each column was categorical in the caller's data: then it is nominal, even if it holds numbers."""
+        self.categorical: tuple[str | None, ...] = tuple(categorical) or (None,) * len(self.parts)
+        """For a column that was categorical in the caller's data "codes", if the categories were 0, 1, 2, …, or
+        "values"; else None. A categorical column is nominal, even if it holds numbers."""
         self.shape: tuple[int, int] = (n_rows, len(self.parts))
 
     def __len__(self) -> int:
@@ -301,9 +304,7 @@ def as_frame(data: Any, name: str = "X") -> Any:
     if is_pandas(native := nw.to_native(frame)):
         return native
     all_series = [frame.get_column(column) for column in frame.columns]
-    categorical = [series.dtype in (nw.Categorical, nw.Enum) for series in all_series]
-    parts = [_array_of_series(series, is_nominal) for series, is_nominal in zip(all_series, categorical, strict=True)]
-    return Frame(frame.columns, parts, len(frame), categorical)
+    return Frame(frame.columns, map(_array_of_series, all_series), len(frame), map(kind_of_categories, all_series))
 
 
 def as_column(data: Any, what: str) -> Any:
@@ -313,15 +314,9 @@ def as_column(data: Any, what: str) -> Any:
     """
     if _is_series(data):
         column = data
-    elif isinstance(data, np.ndarray | list | tuple) or not may_be_series(data):
-        column = plain_array(data, what)
     else:
-        import narwhals as nw
-
-        chunked = _as_chunked(data)
-        series = nw.from_native(chunked, allow_series=True, pass_through=True)
-        is_nominal = isinstance(series, nw.Series) and series.dtype in (nw.Categorical, nw.Enum)
-        column = _array_of_series(series, is_nominal) if isinstance(series, nw.Series) else plain_array(data, what)
+        series = as_narwhals(data)
+        column = plain_array(data, what) if series is None else _array_of_series(series)
     if np.ndim(column) != 1:
         raise ValueError(f"{what} has shape {np.shape(column)}; pass one value for each row.")
     return column
@@ -365,13 +360,13 @@ def _array_of_lists(data: Any, name: str) -> np.ndarray:
 def _fill_masked(array: np.ma.MaskedArray) -> np.ndarray:
     """Return a plain array, with a missing value for each masked entry: NaN, NaT or, among objects, None.
 
-    A column of integers that floats would round becomes one of objects.
+    Integers that floats would round become objects.
     """
     mask = np.ma.getmaskarray(array)
     if not mask.any():
         return array.data
     numbers = np.where(mask, np.nan, array.data.astype(np.float64)) if array.dtype.kind in "iub" else None
-    if numbers is not None and (array.ndim > 1 or not are_rounded(numbers)):
+    if numbers is not None and not are_rounded(numbers):
         return numbers
     if array.dtype.kind == "f":
         return np.where(mask, array.dtype.type(np.nan), array.data)
@@ -401,7 +396,8 @@ def _frame_of_columns(columns: Mapping[Any, Any], name: str) -> Frame:
     if len(set(lengths.values())) > 1:
         raise ValueError(f"{name} is a dictionary of columns of several lengths: {dict(list(lengths.items())[:5])}.")
     check_distinct_names(lengths if len(lengths) == len(parts) else list(map(str, columns)), name)
-    return Frame(columns, parts, next(iter(lengths.values()), 0))
+    categorical = map(kind_of_categories, map(as_narwhals, columns.values()))
+    return Frame(columns, parts, next(iter(lengths.values()), 0), categorical)
 
 
 def check_distinct_names(names: Iterable[str], name: str) -> None:
@@ -423,13 +419,18 @@ def may_be_series(data: Any) -> bool:
     return not _is_series(data) and any(hasattr(type(data), member) for member in members)
 
 
-def _as_chunked(data: Any) -> Any:
-    """Return an Arrow array as a chunked array, which narwhals reads; other data as they are."""
+def as_narwhals(data: Any) -> Any:
+    """Return a column that narwhals reads, and pandas' own is not, as a series of narwhals; None for other data."""
+    if isinstance(data, np.ndarray | list | tuple) or not may_be_series(data):
+        return None
+    import narwhals as nw
+
     if hasattr(data, "dictionary_encode") and not hasattr(data, "chunks"):
         import pyarrow as pa
 
-        return pa.chunked_array([data])
-    return data
+        data = pa.chunked_array([data])  # narwhals reads no plain array of Arrow
+    series = nw.from_native(data, allow_series=True, pass_through=True)
+    return series if isinstance(series, nw.Series) else None
 
 
 def _frame_of_arrow(data: Any, name: str) -> Any:
@@ -461,11 +462,29 @@ def _frame_of_arrow(data: Any, name: str) -> Any:
     return nw.from_native(table)
 
 
-def _array_of_series(series: Any, is_nominal: bool) -> Any:
+def _is_categorical(series: Any) -> bool:
+    import narwhals as nw
+
+    return series.dtype in (nw.Categorical, nw.Enum)
+
+
+def kind_of_categories(series: Any) -> str | None:
+    """Return "codes" for a narwhals column of the categories 0, 1, 2, …, "values" for others; None without any."""
+    if series is None or not _is_categorical(series):
+        return None
+    native = series.to_native()
+    # Of Arrow's column the dictionaries of its chunks tell; the categories of Polars are words.
+    parts = [chunk.dictionary for chunk in native.chunks] if hasattr(native, "chunks") else [series.unique().to_numpy()]
+    values = [value for part in parts for value in part.tolist() if not is_missing(value)]
+    are_codes = kinds_of(values) <= {"number", "bool"} and set(values) == set(range(len(set(values))))
+    return "codes" if are_codes else "values"
+
+
+def _array_of_series(series: Any) -> Any:
     """Return a narwhals column as an array of numbers or of Python objects, such as large integers with gaps.
 
-    Nanosecond times stay NumPy's, or a pandas series if they have a time zone. A categorical column (``is_nominal``)
-    becomes an array of numbers if its categories are numbers.
+    Nanosecond times stay NumPy's, or a pandas series if they have a time zone. A categorical column becomes an array of
+    numbers if its categories are numbers.
     """
     dtype = series.dtype
     # NumPy has no integers of 128 bits.
@@ -473,10 +492,13 @@ def _array_of_series(series: Any, is_nominal: bool) -> Any:
         numbers = series.to_numpy()
         if dtype.is_float() or not are_rounded(numbers):
             return numbers
+        objects = series.fill_null(0).to_numpy().astype(object)
+        objects[series.is_null().to_numpy()] = None
+        return objects
     if getattr(dtype, "time_unit", "us") == "ns":
         return _array_of_nanoseconds(series)
     values = series.to_list()
-    if kinds_of(values) == {"bool"} or (is_nominal and kinds_of(values) <= {"number", "missing"}):
+    if kinds_of(values) == {"bool"} or (_is_categorical(series) and kinds_of(values) <= {"number", "missing"}):
         # Categories that are numbers are read as numbers are, whatever holds them.
         numbers = np.array(values, float if None in values else None)  # None becomes NaN
         if float in set(map(type, values)) or not are_rounded(numbers):

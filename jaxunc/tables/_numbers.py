@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, Int
 
-from ._cells import kinds_of
 from ._columns import Columns, CutLookup
 from ._frames import (
     NUMBERS,
     Frame,
     as_floats,
+    as_narwhals,
     column_of,
     dtypes_of,
     frame_names,
@@ -21,6 +21,7 @@ from ._frames import (
     is_frame,
     is_named,
     kind_of,
+    kind_of_categories,
 )
 from ._levels import Lookup
 
@@ -70,7 +71,7 @@ def _check_codes(frame: Any, positions: list[int], name: str) -> None:
     categorical = [
         j for j in positions if has_categories(dtypes[j]) or (isinstance(frame, Frame) and frame.categorical[j])
     ]
-    if odd := [names[j] for j in categorical if not _holds_codes(column_of(frame, j))]:
+    if odd := [names[j] for j in categorical if not _holds_codes(frame, j)]:
         raise TypeError(
             f"{name}'s columns {odd[:5]} ({len(odd)} in all) are categories, and the model knows the codes of its "
             f"categories alone, not their values. Pass the codes that training had: {name}[column].cat.codes, with the "
@@ -78,11 +79,14 @@ def _check_codes(frame: Any, positions: list[int], name: str) -> None:
         )
 
 
-def _holds_codes(column: Any) -> bool:
-    """Return whether a categorical column may hold codes: its categories are 0, 1, 2, …; or numbers, if not pandas'."""
+def _holds_codes(frame: Any, j: int) -> bool:
+    """Return whether the categorical column ``j`` may hold codes: its categories are 0, 1, 2, …."""
+    if isinstance(frame, Frame) and frame.categorical[j]:
+        return frame.categorical[j] == "codes"
+    column = column_of(frame, j)
     if (categories := getattr(column.dtype, "categories", None)) is not None:
         return list(categories) == list(range(len(categories)))
-    return kind_of(column.dtype) in NUMBERS or "word" not in kinds_of(column.tolist())
+    return kind_of_categories(as_narwhals(column.array.__arrow_array__())) == "codes"  # pandas' column of Arrow's
 
 
 def _plain_numbers(frame: Any, positions: list[int], name: str) -> np.ndarray:
@@ -147,8 +151,12 @@ def array_of(table: Any, name: str) -> np.ndarray:
 
 
 def plain_pandas(frame: Any) -> Any:
-    """Return a pandas frame whose columns of numbers, if of objects or Arrow's types, are converted to NumPy's."""
-    odd = [j for j, dtype in enumerate(frame.dtypes) if kind_of(dtype) not in NUMBERS and not is_named(frame, j)]
+    """Return a pandas frame whose columns of numbers, if of objects or Arrow's types, are converted to NumPy's.
+
+    So are numbers in another byte order than this machine's, which XGBoost would read as if they had it.
+    """
+    are_plain = [kind_of(dtype) in NUMBERS and getattr(dtype, "isnative", True) for dtype in frame.dtypes]
+    odd = [j for j, is_plain in enumerate(are_plain) if not is_plain and not is_named(frame, j)]
     if odd:
         frame = frame.copy()
         for j in odd:

@@ -95,7 +95,7 @@ FRAMES = {
 test_refusals = refusals(
     ("sparse", lambda bound: bound(scipy.sparse.csr_matrix(X.astype(complex))), "X has dtype complex", TypeError),
     ("text", lambda bound: bound(X.astype(str)), "X has dtype <U.*; pass numbers", TypeError),
-    ("object", lambda bound: bound(X.astype(object)), "X has dtype object; pass numbers", TypeError),
+    ("object", lambda bound: bound(np.where(X[0, 1] == X, "a", X.astype(object))), r"X's columns \[1\]", TypeError),
     ("complex", lambda bound: bound(X.astype(complex)), "X has dtype complex128; pass numbers", TypeError),
     *(
         (f"{name}, {what}", lambda named_forest, frame, ask=ask, of=of: ask(named_forest, of(frame)), *words)

@@ -74,6 +74,15 @@ def test_ensembles(name):
     np.testing.assert_array_equal(raw_of(again, X), raw_of(ensemble, X))
 
 
+def test_stages_and_averages_come_back():
+    averaged = ensemble_of("numbers")
+    added = dataclasses.replace(averaged, averaged=False)
+    for ensemble in (averaged, added, dataclasses.replace(added, trees_per_stage=N_TREES)):
+        again = from_treelite(to_treelite(ensemble))
+        assert isinstance(again, AdditiveTrees)
+        assert (again.averaged, again.trees_per_stage) == (ensemble.averaged, ensemble.trees_per_stage)
+
+
 @pytest.mark.parametrize("labels", [("no", "ÿes"), (7, 3), (0.5, 2), ("a", "a")])
 def test_labels_come_back(labels):
     bound = ju.bind(dataclasses.replace(forest_of(2), class_labels=labels), ju.Mean())

@@ -200,6 +200,17 @@ def two_classes(rng, n: int = 300) -> tuple[np.ndarray, np.ndarray]:
     return X, (X[:, 0] + rng.standard_normal(n) > 0).astype(int)
 
 
+def test_a_classifier_with_the_objective_of_a_regressor(rng, tmp_path):
+    X, y = two_classes(rng)
+    settings = {"n_estimators": 2, "max_depth": 2, "objective": "reg:logistic"}
+    model = xgboost.XGBClassifier(**settings).fit(X, y)
+    model.save_model(tmp_path / "model.json")
+    for given in (model, tmp_path / "model.json"):
+        np.testing.assert_allclose(answers_of(from_xgboost(given), X), model.predict_proba(X), atol=1e-6)
+    model = xgboost.XGBRegressor(**settings).fit(X, y)
+    assert from_xgboost(model).class_labels is from_xgboost(model.get_booster()).class_labels is None
+
+
 @pytest.mark.parametrize("gamma", [3, 30])
 def test_pruned_trees(gamma, rng, tmp_path):
     X, y = two_classes(rng)

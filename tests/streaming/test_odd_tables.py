@@ -136,6 +136,7 @@ TABLES: dict[str, Odd] = {
     **{f"named {name}": of_cells(NUMBERS, VALUES, column=name, header=header) for header, name in HEADERS.items()},
     "commas in names": of_cells(NUMBERS, VALUES, column="a,b,c,d", header='"a,b,c,d"', separator=";"),
     "tabs": of_words(*WORDS, separator="\t", name="t.tsv"),
+    "commas among tabs": of_cells(NUMBERS, VALUES, column="x, a, b", header="x, a, b", separator="\t", name="t.tsv"),
     **{name: Odd(name, gzip.compress(_written(NUMBERS * 7)), _frame(VALUES)) for name in ("t.csv.gz", "t.CSV.GZ")},
     **{f"{name}, booleans": of_arrow([True, None, False], None, [True, None, False], name=name) for name in ARROW},
     **{f"{name}, words": of_arrow(WORDS, None, WORDS, name=name) for name in ARROW},

@@ -83,6 +83,10 @@ def test_files_and_batches_answer_as_streams(forest, files):
     expected = whole(ju.stream(ju.bind(forest, ju.Mean()), NEW, rows=ROWS, **asked))
     cases = ju.neighbours(forest, X(NEW), rows=X(ROWS), k=3)
     agrees(expected, cases, ju.outside_share(forest, X(NEW), rows=X(ROWS)), ROWS.id)
+    # Rows need no more than the first kept column, which names them.
+    of_days = {**asked, "keep": ["id", "day"], "rows": ROWS}
+    found = whole(ju.stream(ju.bind(forest, ju.Mean()), NEW.assign(day=1), **of_days))
+    pd.testing.assert_frame_equal(found.drop(columns="day"), expected)
     how = {**asked, "rows": files / "rows.csv"}
     manifest = predict_files(files / "model", files / "new.parquet", files / "out", **how, chunk_rows=9)
     assert manifest["settings"]["rows"][0]["name"] == "rows.csv"

@@ -66,7 +66,10 @@ def test_plain_numbers():
         check(data, X, columns)
     check(X > 2, X > 2, columns)
     hole = np.where(X == 2, np.nan, X)
-    check(hole, hole, columns, missing=True)
+    for data in (hole, hole.astype(object), np.where(X == 2, None, X.astype(object)), np.ma.masked_equal(X, 2)):
+        check(data, hole, columns, missing=True)
+    check(np.where(X == 2, 10**400, X.astype(object)), np.where(X == 2, np.inf, X), columns, infinite=True)
+    check(X.astype(object), X, columns)
     large = np.full((2, 3), 3e38, np.float32)
     check(large, large, columns)
     check(np.full((2, 3), 1e39), np.full((2, 3), np.inf), columns, infinite=True)
@@ -99,6 +102,10 @@ def test_numbers_that_are_values():
     columns = fit_columns(values, [0])
     check(values, [[1], [0], [3], [2]], columns)
     check(values + 2, [[-1], [-1], [-1], [-1]], columns)
+    masked = np.ma.masked_equal(values, 2**24)
+    columns = fit_columns(masked, [0])
+    check(masked, [[0], [3], [2], [1]], columns)
+    check(masked, np.where(values == 2**24, np.nan, values).astype(np.float32), columns.of_codes(), missing=True)
 
 
 def test_codes_of_words_are_no_words():
@@ -137,7 +144,9 @@ test_refusals = refusals(
     ("three axes", _encoded(X[None]), "X has shape"),
     ("infinite", _encoded(np.where(X == 4, np.inf, X)), r"X\[1, 1\] is infinite"),
     ("too large", _encoded(np.where(X == 4, -1e39, X)), r"X\[1, 1\] is infinite or too large"),
-    *((kind.__name__, _encoded(X.astype(kind)), "X has dtype", TypeError) for kind in (str, object, complex)),
+    *((kind.__name__, _encoded(X.astype(kind)), "X has dtype", TypeError) for kind in (str, complex)),
+    ("words among objects", _encoded(np.where(X == 4, "a", X.astype(object))), r"X's columns \[1\] \(1 in", TypeError),
+    ("date", _encoded(np.full((2, 3), pd.Timestamp("2020-01-01"))), r"X's columns \[0, 1, 2\].*days since", TypeError),
     ("order", _encoded(FRAME[["c", "b", "a"]]), "another order"),
     ("name", _encoded(FRAME.rename(columns={"a": "z"})), r"missing \['a'\], unexpected \['z'\]"),
     ("absent", _encoded(FRAME[["a"]]), r"missing \['b', 'c'\]"),

@@ -222,18 +222,22 @@ def test_categories_are_no_codes():
         (polars.Series(["1", "0"], dtype=polars.Categorical), None),
         (pandas.Series(["1", "0"], dtype=pandas.ArrowDtype(arrow.dictionary(arrow.int32(), arrow.string()))), None),
         (arrow.array(["1", "0"]).dictionary_encode(), None),
+        (arrow.array([7, 5, None]).dictionary_encode(), None),
+        (pandas.Series([7, 5], dtype=pandas.ArrowDtype(arrow.dictionary(arrow.int32(), arrow.int64()))), None),
         (arrow.array([1, 0, None]).dictionary_encode(), [1, 0, np.nan]),
+        (arrow.array([1, 0, np.nan]).dictionary_encode(), [1, 0, np.nan]),
     ],
     ids=lambda value: str(getattr(value, "dtype", "")),
 )
 def test_categories_of_other_libraries_are_no_codes(column, codes):
     columns = Columns(1, ("a",), (True,))
     frames = {polars.Series: polars.DataFrame, pandas.Series: pandas.DataFrame}
-    frame = frames.get(type(column), arrow.table)({"a": column})
-    if codes is None:
-        refuses(TypeError, r"columns \['a'\] .* are categories", encode_instances, frame, columns)
-    else:
-        np.testing.assert_array_equal(encode_instances(frame, columns).values[:, 0], codes)
+    for frame in (frames.get(type(column), arrow.table)({"a": column}), {"a": column}):
+        assert fit_columns(frame).nominal == (True,)
+        if codes is None:
+            refuses(TypeError, r"columns \['a'\] .* are categories", encode_instances, frame, columns)
+        else:
+            np.testing.assert_array_equal(encode_instances(frame, columns).values[:, 0], codes)
 
 
 IDS = [2**53 + 1, None, 2**53, 2**53 + 3]
@@ -254,6 +258,15 @@ def test_large_integers_beside_gaps_keep_all_digits(column):
     assert columns.levels == (Levels(tuple(str(2**53 + i) for i in (0, 1, 3)), True),)
     for own, codes in ((column, [1, 3, 0, 2]), (np.array([2**53 + 3, 2**53 + 2]), [2, -1])):
         assert encode_instances({"id": own}, columns).values[:, 0].tolist() == codes
+
+
+@pytest.mark.parametrize("column", [polars.Series(IDS), arrow.array(IDS)], ids=lambda column: type(column).__name__)
+def test_large_integers_beside_gaps_are_read_as_arrays(column, monkeypatch):
+    """Lists of Python's objects take thirty times as long."""
+    for name, function in (("narwhals.Series.to_list", None), ("jaxunc.tables._cells._as_float", None)):
+        monkeypatch.setattr(name, function)
+    numbers = encode_instances({"id": column}, Columns(1)).values[:, 0]
+    np.testing.assert_array_equal(numbers, [2.0**53, np.nan, 2.0**53, 2.0**53])
 
 
 def test_cells_of_numbers_are_read_as_other_readers_do():
