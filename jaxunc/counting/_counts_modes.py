@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._checks import as_weights, check_one_of, check_within, distinct_labels, warn
+from jaxunc._checks import (
+    as_weights,
+    check_one_of,
+    check_within,
+    distinct_labels,
+    is_concrete,
+    outside_traces,
+    warn,
+)
 from jaxunc._numerics import KeptWhileAlive, distinct_counts, narrowest_counts, padded_table
 from jaxunc.forest import Forest, Trees, check_is_forest, counts_of_forks
 from jaxunc.inference import as_mask, known_plan, leaf_index, leaf_index_on_host, on_tested
@@ -75,7 +83,7 @@ def count_leaves(
     Raises
     ------
     TypeError
-        If ``forest`` is neither a forest nor trees.
+        If ``forest`` is neither a forest nor trees, or its trees or another argument are traced.
     ValueError
         If X, y, the weights, the mask or the leaves differ in length, or a label is unknown (it is named). If a weight
         is negative or not finite, no weight is positive, or ``leaves`` holds a node that is not a leaf of its tree. If
@@ -89,6 +97,11 @@ def count_leaves(
     """
     check_is_forest(forest, or_trees=True)
     trees = forest.trees if isinstance(forest, Forest) else forest
+    if not is_concrete(trees, X, y, sample_weight, tree_mask, leaves):  # the forest's other arrays are not read
+        raise TypeError(
+            "an argument of count_leaves is traced, and instances are counted on the host. Count outside of jit, grad "
+            "and vmap; inside, arrays that are not traced are counted."
+        )
     values = encode_rows(X, trees.columns).values
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     class_labels = forest.class_labels if isinstance(forest, Forest) else _labels_of(y)
@@ -102,30 +115,31 @@ def count_leaves(
     class_sums = np.bincount(labels, weights=weights, minlength=n_classes)
     if not class_sums.sum() > 0:
         raise ValueError("no instance has a positive weight; there is nothing to count.")
-    leaves = None if leaves is None else _check_leaves(leaves, trees, n)
-    counts = _count_in_nodes(trees, values, leaves, labels, weights, tree_mask, n_classes)
-    fork_counts = None
-    if trees.forks is not None:
-        # Instances in empty leaves are counted in the fork; the leaves stay empty, as every combiner expects.
-        fork = np.asarray(trees.fork)
-        empty_counts = np.zeros((trees.forks.number, n_classes))
-        np.add.at(empty_counts, fork[fork >= 0], counts[fork >= 0])
-        empty_counts = np.asarray(narrowest_counts(empty_counts))  # as counts are kept
-        fork_counts = padded_table(np.asarray(counts_of_forks(trees, counts, empty_counts)))
-        counts[fork >= 0] = 0
-    table, code = distinct_counts(counts)
-    dtype = jnp.result_type(float)
-    new_fields = {
-        "count_table": table,
-        "code": code,
-        "fork_counts": fork_counts,
-        "further": {},
-        "prior": jnp.asarray(class_sums / class_sums.sum(), dtype),
-        "n_samples": jnp.asarray(class_sums.sum(), dtype),
-    }
-    if isinstance(forest, Forest):
-        return dataclasses.replace(forest, **new_fields)
-    return Forest(trees=trees, class_labels=class_labels, **new_fields)
+    with outside_traces():  # concrete rows are counted at once, also while a program is traced
+        leaves = None if leaves is None else _check_leaves(leaves, trees, n)
+        counts = _count_in_nodes(trees, values, leaves, labels, weights, tree_mask, n_classes)
+        fork_counts = None
+        if trees.forks is not None:
+            # Instances in empty leaves are counted in the fork; the leaves stay empty, as every combiner expects.
+            fork = np.asarray(trees.fork)
+            empty_counts = np.zeros((trees.forks.number, n_classes))
+            np.add.at(empty_counts, fork[fork >= 0], counts[fork >= 0])
+            empty_counts = np.asarray(narrowest_counts(empty_counts))  # as counts are kept
+            fork_counts = padded_table(np.asarray(counts_of_forks(trees, counts, empty_counts)))
+            counts[fork >= 0] = 0
+        table, code = distinct_counts(counts)
+        dtype = jnp.result_type(float)
+        new_fields = {
+            "count_table": table,
+            "code": code,
+            "fork_counts": fork_counts,
+            "further": {},
+            "prior": jnp.asarray(class_sums / class_sums.sum(), dtype),
+            "n_samples": jnp.asarray(class_sums.sum(), dtype),
+        }
+        if isinstance(forest, Forest):
+            return dataclasses.replace(forest, **new_fields)
+        return Forest(trees=trees, class_labels=class_labels, **new_fields)
 
 
 def _labels_of(y) -> tuple:

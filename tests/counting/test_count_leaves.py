@@ -87,12 +87,25 @@ def _of_other_trees(counted):
     return counted[1].with_count_set("oob", other)
 
 
+def _traced(counted):
+    return jax.jit(lambda X: ju.count_leaves(counted[1], X, toy_data(3)[1]).prior)(counted[0])
+
+
 test_refusals = refusals(
+    ("traced", _traced, "an argument of count_leaves is traced.*outside of jit", TypeError),
     ("other trees", _of_other_trees, "not of the same trees"),
     ("own", lambda counted: counted[1].with_count_set("own", counted[2]), "is not free"),
     ("number", lambda counted: counted[1].with_count_set(1, counted[2]), "must be a string", TypeError),
     ("held-out", lambda counted: counted[1].of_counting("held-out"), "counts 'held-out' are asked"),
 )
+
+
+def test_concrete_rows_inside_a_program(counted):
+    X, inbag, *_ = counted
+    y = toy_data(3)[1]
+    leaves = np.asarray(ju.leaf_index(inbag, X))
+    found = jax.jit(lambda prior: ju.count_leaves(inbag.with_prior(prior), X, y, leaves=leaves).counts)(inbag.prior)
+    np.testing.assert_array_equal(found, ju.count_leaves(inbag, X, y).counts)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])

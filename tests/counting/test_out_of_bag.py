@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
+from jaxunc.counting import describe_lost_rows
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
 from tests._refusal import refuses
 
@@ -125,3 +126,19 @@ def test_bags_are_refused_by_name(make, bootstrap):
 def test_other_ensembles_of_it_are_refused(kind, said):
     made = getattr(pytest.importorskip("imblearn.ensemble"), kind)(n_estimators=2, random_state=0)
     refuses(TypeError, said, ju.from_any, made.fit(*imbalanced_data()))
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        ((3, 0, 1), " (3 of 4 of class 'a', 1 of 10 of class 'c', 0 of 6 of class 'b')"),
+        ((2, 0, 0), ""),
+        ((4, 3, 5), ""),
+        ((0, 0, 0), ""),
+    ],
+    ids=["one class", "few", "all alike", "none"],
+)
+def test_classes_that_lose_more_rows_than_others(lost, said):
+    """Of 4, 6 and 10 rows: three, and more than twice the share of all."""
+    kept = np.concatenate([np.arange(size) >= gone for size, gone in zip((4, 6, 10), lost, strict=True)])
+    assert describe_lost_rows(kept, np.repeat([0, 1, 2], (4, 6, 10)), ("a", "b", "c")) == said
