@@ -296,7 +296,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
                 "which keeps none. Fit the prior where the forest is: jaxunc.voting.fit_vote_prior(votes), of "
                 "jaxunc.voting.out_of_bag_votes; and pass its numbers as prior=."
             )
-        if (counts := vars(self).get("_counted", self.counts)) != "inbag":
+        if (counts := self._rows_of_fit().counts) != "inbag":
             raise ValueError(
                 f"prior='fitted' reads votes of trees that have not seen an instance, but with counts={counts!r} "
                 "leaves count others than their bags. Fit with counts='inbag', or fit the prior to votes for held-out "
@@ -308,9 +308,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
                 "that this classifier asks. Call fit again."
             )
         X, y = self._instances(training[0]), training[1]
-        groups = vars(self).get("_groups_of_fit")
-        groups = None if groups is None or len(groups) != n_rows(X) else groups  # other rows are refused below
-        mask = oob_mask(self._forest_model, n_rows(X), X=X, y=y, groups=groups)
+        mask = oob_mask(self._forest_model, n_rows(X), X=X, y=y, groups=self._rows_of_fit().groups_of(X))
         position, labels = class_positions(self.forest_.class_labels, y), self.forest_.class_labels
         mask_without_groups = ungrouped_mask(self._forest_model, len(position), X, y)
         check_enough_unseen(mask, mask_without_groups, position, labels)

@@ -32,7 +32,7 @@ from jaxunc.tables import Columns, as_labels, class_positions, encode_rows
 
 from ._checked_data import check_weights, drop_weightless_rows
 from ._classifier import ProbabilityClassifier
-from ._deciding import KEEPS_SOME
+from ._deciding import KEEPS_SOME, RowsOfFit
 from ._models import (
     check_model_counts,
     classes_of,
@@ -79,43 +79,28 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         ``n_samples`` and ``n_trees``, and returns a combiner; it is called before trees are grown, so that a wrong
         combiner is refused early. ``learns`` is True if the combiner is learned: copies of rows are then looked for.
         """
-        for name in (
-            "oob_decision_function_",
-            "oob_score_",
-            "oob_set_",
-            "calibration_",
-            "_fitted_rows",
-            "_groups_of_fit",
-            "_weight_of_fit",
-        ):
+        for name in ("oob_decision_function_", "oob_score_", "oob_set_", "calibration_"):
             vars(self).pop(name, None)
-        _, model, is_fitted = self._open()
+        self._chosen, (_, model, is_fitted) = self._choices(), self._open()
         check_counts_mode(self.counts, model, has_data=X is not None or not is_fitted)
         if is_fitted:
             forest, data = self._take_forest(X, y, sample_weight, groups, learns)
         else:
             forest, data = self._grow_forest(X, y, sample_weight, groups, learns, combiner_for)
         model = self._forest_model
-        self._chosen, self._counted, self._came_fitted = self._choices(), self.counts, is_fitted
         self.classes_ = classes_of(model, forest)
-        weight_of_fit = None if X is None else check_weights(sample_weight, np.ravel(as_labels(y)))
-        if not (is_fitted and self.counts == "inbag"):  # else the rows are not read, and may be others than the bags'
-            self._weight_of_fit = weight_of_fit
-        rows, labels, sample_weight, group_numbers = data
         labelled, class_weight = LabelledRows(*data), class_weight_of(model) if forest.n_classes == 2 else None
         self.forest_, mask, weights = counted_forest(forest, model, self.counts, labelled, class_weight=class_weight)
         self._check_prior()
-        if X is not None:
-            is_seen = slice(None) if weight_of_fit is None else weight_of_fit > 0  # other rows are as new
-            labels_of_fit = np.ravel(as_labels(y))
-            # A class without weight is none of the forest's: its rows are hashed by the label of another, and left out.
-            hashed_labels = np.full_like(labels_of_fit, labels_of_fit[is_seen][0])
-            hashed_labels[is_seen] = labels_of_fit[is_seen]
-            self._fitted_rows = self._hash_rows(X, hashed_labels)[is_seen]
-            if groups is not None:
-                numbers = as_groups(groups, len(labels_of_fit))
-                self._groups_of_fit = np.arange(len(labels_of_fit)) if numbers is None else numbers
-        return CountedSample(forest, rows, labels, sample_weight, weights, mask, group_numbers)
+        of_fit = RowsOfFit(
+            hashes=None if X is None else self._hash_rows(X, y, sample_weight),
+            weight=None if is_fitted else labelled.sample_weight,
+            groups=None if groups is None else labelled.groups,
+            counts=self.counts,
+            came_fitted=is_fitted,
+        )
+        self._fit_record = tuple(of_fit)
+        return CountedSample(forest, labelled.X, labelled.y, labelled.sample_weight, weights, mask, labelled.groups)
 
     def _take_forest(self, X, y, sample_weight, groups, learns: bool) -> tuple[Forest, tuple]:
         """Return the forest of a model that came fitted, and the data that its leaves count.
@@ -247,7 +232,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         if self._steps:
             self._steps = steps_of(model_or_pipeline)
             if count_data is not None:
-                count_data = (self._transform_to_numbers(count_data[0], self._allows_nan()), *count_data[1:])
+                count_data = (self._transform_to_numbers(count_data[0]), *count_data[1:])
         return model_or_pipeline, (X, *fit_data[1:]) if count_data is None else count_data, groups
 
     def _check_prior(self) -> None:
@@ -300,8 +285,8 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         forest = self.forest_ if model is None else forest_of(model)
         if not trees_agree(forest, self.forest_):
             model, forest = None, self.forest_  # it was fitted again since, and tells nothing of the trees that answer
-        groups, has_calibration = vars(self).get("_groups_of_fit"), hasattr(self, "calibration_")
-        groups = None if groups is None or len(groups) != n_rows(X) else groups  # other rows have no groups
+        of_fit, has_calibration = self._rows_of_fit(), hasattr(self, "calibration_")
+        groups = of_fit.groups_of(X)
         try:
             mask = oob_mask(model, n_rows(X), X=rows, y=y, groups=groups) if has_bags(model) else None
         except ValueError:  # other rows than those of the fit
@@ -309,14 +294,14 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         if mask is None:
             self._refuse_leaks(model, forest, X, rows, y)
             return self._probability_and_class(X)[0], slice(None), None
-        if self._counted != "inbag" or has_calibration:
+        if of_fit.counts != "inbag" or has_calibration:
             kept = "leave it out: the model has kept what they say."
             raise ValueError(
                 "calibration holds the rows that the forest was grown on, and their labels are counted in leaves; "
                 f"{kept if has_calibration else 'pass rows that were held out.'}"
             )
         probability = np.asarray(self.bound_.answer(rows, tree_mask=mask).probability)
-        return probability, mask.any(axis=1), vars(self).get("_weight_of_fit")
+        return probability, mask.any(axis=1), of_fit.weight
 
     def _refuse_leaks(self, model: Any, forest: Forest, X: Any, rows: Any, y: Any) -> None:
         """Raise a ValueError if calibration rows are rows of this fit, or rows that a fitted forest was grown on.
@@ -328,15 +313,17 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         by_bag = not advice and has_bags(model)
         advice = ", or all of the fit in their order, which trees answer that have not seen them" if by_bag else advice
         self._refuse_rows_of_fit(X, y, advice)
-        if self._hashes_of_fit() is not None and not vars(self).get("_came_fitted", True):  # pickles of before lack it
+        if not self._rows_of_fit().came_fitted:
             return  # the rows of this fit are all that the trees have seen
         if holds_counts(forest):
             source = self.forest_ if model is None or is_foreign(model) else model
             check_held_out(source, forest, rows, y, advice=f"Pass calibration rows that were held out{advice}.")
 
-    def _hash_rows(self, X: Any, y: Any) -> np.ndarray:
-        values = encode_rows(self._instances(X), self.forest_.trees.columns).values
-        return row_hashes(values, class_positions(self.forest_.class_labels, y))
+    def _hash_rows(self, X: Any, y: Any, sample_weight: Any = None) -> np.ndarray:
+        values, labels = encode_rows(self._instances(X), self.forest_.trees.columns).values, np.ravel(as_labels(y))
+        weight = check_weights(sample_weight, labels)
+        rows = slice(None) if weight is None else weight > 0  # others are as new, and may be of no class of the forest
+        return row_hashes(values[rows], class_positions(self.forest_.class_labels, labels[rows]))
 
     def _keep_calibration(self, probability: Any, sample: CountedSample, has_tree: Any = True) -> None:
         """Keep ``calibration_``, the rows that conformal sets rank; nothing if ``probability`` is None.

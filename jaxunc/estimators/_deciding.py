@@ -27,12 +27,30 @@ class Decision(NamedTuple):
     """Whether a rejection is expected to cost less than deciding for ``label``, bools ``[instances]``."""
 
 
+class RowsOfFit(NamedTuple):
+    """What a classifier keeps of the rows of its fit; the defaults are what it knows of them if it is from a file."""
+
+    hashes: np.ndarray | None = None  # of the rows that weigh something, as `_hash_rows` makes them
+    weight: np.ndarray | None = None  # of the rows that leaves count; None if all weigh 1, or the trees came fitted
+    groups: np.ndarray | None = None  # number of each row's group; None without labels of groups
+    counts: str = "inbag"  # the parameter ``counts`` of the fit
+    came_fitted: bool = True  # whether trees have seen others than these rows, or may have
+
+    def groups_of(self, X: Any) -> np.ndarray | None:
+        """Return the groups if X has as many rows as the fit; else None, since other rows have no groups."""
+        return None if self.groups is None or len(self.groups) != n_rows(X) else self.groups
+
+
 class Deciding:
     """Base class of the classifiers: decisions that agree with ``predict_proba`` and ``predict``."""
 
     classes_: np.ndarray
     calibration_: np.ndarray
     _advice = KEEPS_NONE
+    _fit_record: tuple[Any, ...] = ()  # the fields of `RowsOfFit`, whose class writers such as skops would not trust
+
+    def _rows_of_fit(self) -> RowsOfFit:
+        return RowsOfFit(*self._fit_record)
 
     def predict_proba(self, X: InstancesLike) -> np.ndarray:
         raise NotImplementedError
@@ -222,17 +240,13 @@ class Deciding:
 
     def _refuse_rows_of_fit(self, X: Any, y: Any, advice: str = "") -> None:
         """Raise a ValueError, ending in ``advice``, if calibration rows hold rows of the fit, in any order."""
-        hashes = self._hashes_of_fit()
+        hashes = self._rows_of_fit().hashes
         seen = None if hashes is None else find_rows_of_fit(hashes, self._hash_rows(X, y))
         if seen is not None:
             raise ValueError(
                 f"calibration holds {seen.sum()} rows, of {len(seen)}, that the model was fitted to, the first at "
                 f"position {seen.argmax()}: it knows their labels. Pass rows that were held out of fit{advice}."
             )
-
-    def _hashes_of_fit(self) -> np.ndarray | None:
-        """Return hashes of the rows of the fit, as `_hash_rows` makes them; None for a model from a file."""
-        return vars(self).get("_fitted_rows")
 
     def _hash_rows(self, X: Any, y: Any) -> np.ndarray:
         """Return a hash of each row as the model reads it, with its label in ``y``, ``[rows]``."""

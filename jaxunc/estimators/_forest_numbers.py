@@ -255,7 +255,6 @@ class ForestNumbers:
                 leaves = leaf_means(grown.model)
                 # Where a forest's variances are not used, those of further forests are not, either.
                 leaves = leaves if has_variances else leaves._replace(row_moments=None)
-                has_variances = leaves.row_moments is not None
                 moments = self._moments(leaves, leaf_rows, leaf_rows.weight)
             p = self._shares(self._count_bins(leaves.trees, leaf_rows, leaf_rows.weight), fold_rows.X)
             fold_answers.append((*moments.answer(fold_rows.X), p))

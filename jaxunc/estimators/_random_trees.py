@@ -27,6 +27,7 @@ from jaxunc.tables import (
 
 from ._checked_data import check_weights, drop_weightless_rows, plain_numbers, validate_mixed
 from ._classifier import CombinerClassifier, check_combiner, check_nominal, combiner_for
+from ._deciding import RowsOfFit
 from ._transaction import as_transaction
 
 
@@ -166,7 +167,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         self.forest_ = dataclasses.replace(forest, trees=trees).with_empty_leaves(self.empty_leaves)
         self.combiner_ = self._make_combiner(forest.prior, n_samples=forest.n_samples, n_trees=forest.n_trees)
         self.bound_ = bind(self.forest_, self.combiner_)
-        self._fitted_rows = row_hashes(encoded, class_positions(forest.class_labels, y))
+        self._fit_record = tuple(RowsOfFit(row_hashes(encoded, class_positions(forest.class_labels, y))))
         return self
 
     def _check_parameters(self) -> None:
@@ -215,7 +216,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
 
     def _refuse_rows_of_fit(self, X: Any, y: Any, advice: str = "") -> None:
         super()._refuse_rows_of_fit(X, y, advice)
-        if self._hashes_of_fit() is None:  # files keep none, but the leaves have counted the rows
+        if self._rows_of_fit().hashes is None:  # files keep none, but the leaves have counted the rows
             forest, advice = self.forest_, f"Pass calibration rows that were held out{advice}."
             check_held_out(forest, forest, self._instances(X), y, advice=advice)
 

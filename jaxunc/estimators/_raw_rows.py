@@ -51,17 +51,16 @@ class ReadsRows:
         return self.forest_.trees.columns
 
     def _choices(self) -> dict[str, Any]:
-        """Return {setting: value} of the current parameters on which answers depend; ``fit`` keeps it."""
+        """Return {setting: value} of the current parameters on which answers depend; ``fit`` keeps it first."""
         return {"allows_nan": self._allows_nan()}
 
     @property
-    def _takes_nan(self) -> bool:
-        """Whether missing values are taken: as in ``fit``, whatever the parameters are now."""
-        chosen = vars(self).get("_chosen")
-        return self._allows_nan() if chosen is None else chosen["allows_nan"]
+    def _settings(self) -> dict[str, Any]:
+        """The `_choices` of ``fit``, whatever the parameters are now; those of the parameters where none were kept."""
+        return vars(self).get("_chosen") or self._choices()
 
-    def _data_checks(self, allows_nan: bool) -> dict:
-        finite = "allow-nan" if allows_nan else True
+    def _data_checks(self) -> dict:
+        finite = "allow-nan" if self._settings["allows_nan"] else True
         return {"dtype": np.float32, "order": "C", "accept_sparse": "csr", "ensure_all_finite": finite}
 
     def _allows_nan(self) -> bool:
@@ -79,7 +78,7 @@ class ReadsRows:
             if columns is None:
                 self._take_raw_columns(X)
             else:
-                X = self._transform(X) if columns.looks_up else self._transform_to_numbers(X, self._allows_nan())
+                X = self._transform(X) if columns.looks_up else self._transform_to_numbers(X)
             check_consistent_length(X, y)
         elif columns is not None and columns.looks_up:
             X = as_csr(X, for_sklearn=True) if is_sparse(X) else plain_table(X)
@@ -88,7 +87,7 @@ class ReadsRows:
             if not len(y):
                 raise ValueError("X has no rows, and y no labels; pass one instance at least.")
         else:
-            X, y = validate_numbers(self, X, y, reset=columns is None, **self._data_checks(self._allows_nan()))
+            X, y = validate_numbers(self, X, y, reset=columns is None, **self._data_checks())
         check_classification_targets(y)
         return X, y, check_weights(sample_weight, y)
 
@@ -126,8 +125,7 @@ class ReadsRows:
         is_array = type(X) is np.ndarray and len(X) > 0 and not hasattr(self, "feature_names_in_")
         if is_array and is_plain(X, self.forest_.trees.columns):
             return X  # as the checks would return it; for one row they take ten times as long
-        checks = self._data_checks(self._takes_nan)
-        X = validate_numbers(self, X, reset=False, ensure_min_samples=0, **checks)
+        X = validate_numbers(self, X, reset=False, ensure_min_samples=0, **self._data_checks())
         return X if is_sparse(X) else np.asarray(X)
 
     def _output(self, X: Any) -> Any:
@@ -138,17 +136,14 @@ class ReadsRows:
         rows = self._transform(X)
         if columns.looks_up:
             return rows
-        rows = self._rows_of_model(rows, self._takes_nan)
+        rows = self._rows_of_model(rows)
         return rows if self._reads_given or is_sparse(rows) else np.asarray(rows)
 
-    def _rows_of_model(self, rows: Any, allows_nan: bool) -> Any:
-        """Return a pipeline's output ``rows`` as its model reads them.
-
-        Unless the model reads categories itself, they must be numbers, NaN only if ``allows_nan``.
-        """
+    def _rows_of_model(self, rows: Any) -> Any:
+        """Return a pipeline's output ``rows`` as its model reads them: numbers, unless it reads categories itself."""
         if self._reads_given and reads_categories(self._model()[0], rows):
             return rows
-        numbers = self._check_numbers(rows, allows_nan)
+        numbers = self._check_numbers(rows)
         return rows if self._reads_given else numbers
 
     def _transform(self, X: Any) -> Any:
@@ -161,13 +156,13 @@ class ReadsRows:
             return X
         return restore_types(X, names.tolist(), self._raw_types, self._columns_read)
 
-    def _transform_to_numbers(self, X: Any, allows_nan: bool) -> Any:
-        return self._check_numbers(self._transform(X), allows_nan)
+    def _transform_to_numbers(self, X: Any) -> Any:
+        return self._check_numbers(self._transform(X))
 
-    def _check_numbers(self, rows: Any, allows_nan: bool) -> Any:
-        """Return a pipeline's output ``rows`` as numbers; a ValueError for words, and for NaN unless ``allows_nan``."""
+    def _check_numbers(self, rows: Any) -> Any:
+        """Return a pipeline's output ``rows`` as numbers; a ValueError for words, and for NaN that trees refuse."""
         try:
-            return validate_numbers(self, rows, reset=False, from_pipeline=True, **self._data_checks(allows_nan))
+            return validate_numbers(self, rows, reset=False, from_pipeline=True, **self._data_checks())
         except ValueError as error:
             if WORDS not in str(error):
                 raise
@@ -189,7 +184,7 @@ class ReadsRows:
         if steps_of(model_or_pipeline):
             X = fit_transformers(model_or_pipeline, X, y, sample_weight)
             names = None if self._reads_given else getattr(X, "columns", None)
-            X = self._rows_of_model(X, self._allows_nan())
+            X = self._rows_of_model(X)
         if isinstance(X, np.ndarray) and not X.flags.writeable and X.dtype.kind == "f" and np.isnan(X).any():
             X = X.copy(order="K")  # scikit-learn's trees read missing values in arrays alone that can be written to
         model.fit(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
@@ -207,12 +202,12 @@ class ReadsRows:
             return X
         model_or_pipeline = clone(model_or_pipeline)
         fit_transformers(model_or_pipeline, X, y, sample_weight)
-        return self._rows_of_model(transformed(steps_of(model_or_pipeline), X), self._allows_nan())
+        return self._rows_of_model(transformed(steps_of(model_or_pipeline), X))
 
     def __sklearn_tags__(self):
         """Return scikit-learn's tags: a pipeline allows NaN; it or the model decides whether rows may be sparse."""
         tags = cast(Any, super()).__sklearn_tags__()
-        tags.input_tags.allow_nan = self._takes_nan
+        tags.input_tags.allow_nan = self._settings["allows_nan"]
         whole, model, _ = self._open()
         if whole is not model:  # the pipeline reads raw rows
             tags.input_tags.allow_nan, model = True, whole

@@ -32,6 +32,7 @@ from jaxunc.transduction import ALGORITHMS, BoundSample, Presorted, checked_limi
 
 from ._checked_data import check_labels, convert_objects, plain_numbers, take_names, validate_mixed
 from ._classifier import ProbabilityClassifier, check_class_scores, check_combiner, check_nominal
+from ._deciding import RowsOfFit
 from ._transaction import as_transaction
 
 COMBINE = ("mean", "pnml")  # ways to combine the answers of the models, each of which was fitted with another label
@@ -208,9 +209,9 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
     def _answer_by(self, X: Any, combiner: Combiner) -> Any:
         return combiner(self.leaf_counts(X))
 
-    def _hashes_of_fit(self) -> np.ndarray:
+    def _rows_of_fit(self) -> RowsOfFit:
         sample = self.bound_.sample
-        return row_hashes(values_of(sample), sample.label)
+        return RowsOfFit(row_hashes(values_of(sample), sample.label))
 
     def _hash_rows(self, X: Any, y: Any) -> np.ndarray:
         rows = plain_numbers(validate_mixed(self, X, reset=False), self.bound_.columns.levels is not None)
@@ -480,8 +481,8 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         data: Any = validate_data(self, X, reset=reset, **checks)
         return data.tocsr() if scipy.sparse.issparse(data) else data
 
-    def _hashes_of_fit(self) -> np.ndarray:
-        return self._hash_rows(*self._sample[1:3])
+    def _rows_of_fit(self) -> RowsOfFit:
+        return RowsOfFit(self._hash_rows(*self._sample[1:3]))
 
     def _hash_rows(self, X: Any, y: Any) -> np.ndarray:
         """Return a hash of each row of X with its label in y, ``[rows]``.

@@ -41,7 +41,7 @@ from jaxunc.regression import (
 from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, encode_rows, fit_columns
 
 from ._boosted_numbers import BoostedNumbers, is_boosted, predictions
-from ._checked_data import WORDS, check_labels, validate_mixed, validate_numbers
+from ._checked_data import WORDS, check_labels, convert_objects, validate_mixed, validate_numbers
 from ._coverage_by_value import COVERAGE, HeldShare, check_coverage_by, held_shares
 from ._forest_numbers import ForestNumbers
 from ._forest_rows import Grown, Sample, UnseenAnswers
@@ -267,12 +267,13 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         self._check_parameters()
         boosted = is_boosted(model, frozen)
         counts = self._counts(model, frozen, boosted)
-        for former in ("feature_names_in_", "law_"):
+        for former in ("feature_names_in_", "law_", "moments_"):
             vars(self).pop(former, None)
+        self._chosen = self._choices()
         self._steps, self._raw_types = copy_steps(model_or_pipeline) if frozen else steps_of(model_or_pipeline), None
         # These models may read names, categories, or more digits than the checked arrays have.
         self._reads_given = frozen or bool(self._steps) or reads_categories(model, X)
-        X = known_to_sklearn(X) if self._reads_given else X
+        X = self._as_given(X) if self._reads_given else X
         values, target = self._validate(X, y, model_or_pipeline if frozen else None)
         (low, high), step = self._support()
         start = low if np.isfinite(low) else 0.0
@@ -396,8 +397,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     def _reader(self, model_or_pipeline: Any) -> Callable[[Any], Any]:
         """Return the function from rows, as ``fit`` takes them, to rows as the model (the last step) reads them."""
         steps = steps_of(model_or_pipeline)
-        allows_nan = self._allows_nan()
-        read = lambda X: self._rows_of_model(transformed(steps, self._restore_types(X)), allows_nan)
+        read = lambda X: self._rows_of_model(transformed(steps, self._restore_types(X)))
         return read if steps else lambda X: X
 
     def _keep(self, grown: Grown) -> None:
@@ -623,7 +623,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         elif reads_categories(self._model()[0], X):
             values = validate_mixed(self, X, reset=True)
         else:
-            values = validate_numbers(self, X, reset=True, **self._data_checks(self._allows_nan()))
+            values = validate_numbers(self, X, reset=True, **self._data_checks())
         if numbers.dtype.kind == "c":
             raise TypeError("y holds complex numbers; pass real ones.")
         if numbers.dtype.kind in "OUSf" and numbers.ndim <= 2:  # they may hold words, or numbers that are not finite
@@ -636,13 +636,21 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         target = column_or_1d(numbers, warn=True) if numbers.ndim < 2 or numbers.shape[1] == 1 else numbers
         return values, checked_target(target, n_rows(values), squared=True)
 
-    def _data_checks(self, allows_nan: bool) -> dict[str, Any]:
+    def _as_given(self, X: Any) -> Any:
+        """Return rows for a model that reads them itself: of a pipeline raw, else without objects that are numbers."""
+        X = known_to_sklearn(X)
+        return X if self._steps or not (isinstance(X, np.ndarray) or hasattr(X, "iloc")) else convert_objects(X)
+
+    def _choices(self) -> dict[str, Any]:
         # LightGBM compares float64, so it is fitted to float64 as well as asked with it.
         is_loaded = self.estimator is None and hasattr(self, "moments_")  # files keep no model of another library
         reads_float64 = library_of(self._model()[0]) == "lightgbm" or (
             is_loaded and self.moments_.columns.cuts is not None
         )
-        return super()._data_checks(allows_nan) | {"dtype": np.float64 if reads_float64 else np.float32}
+        return super()._choices() | {"dtype": "float64" if reads_float64 else "float32"}
+
+    def _data_checks(self) -> dict[str, Any]:
+        return super()._data_checks() | {"dtype": np.dtype(self._settings["dtype"])}
 
     # Answering.
 
@@ -656,10 +664,10 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             )
         if self._steps:
             return self._output(X)
-        X = known_to_sklearn(X) if self._reads_given else X
+        X = self._as_given(X) if self._reads_given else X
         if self.moments_.columns.levels is not None:  # the trees look up words
             return X
-        values = validate_numbers(self, X, reset=False, ensure_min_samples=0, **self._data_checks(self._takes_nan))
+        values = validate_numbers(self, X, reset=False, ensure_min_samples=0, **self._data_checks())
         return X if self._reads_given else values
 
 

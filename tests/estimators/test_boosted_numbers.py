@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -52,6 +53,9 @@ def test_libraries(library, learned):
     assert np.sqrt(np.mean(std**2)) == pytest.approx(np.sqrt(np.mean((Y[NEW] - mean) ** 2)), rel=0.3)
     again = uncertain(FrozenEstimator(model.estimator_))
     np.testing.assert_array_equal(again.fit(X[NEW], Y[NEW]).predict(X[NEW]), mean)
+    # XGBoost would read numbers in any byte order as this machine's.
+    for given in (X[NEW].astype(">f4"), pd.DataFrame(X[NEW].astype(">f4")), pd.DataFrame(X[NEW].astype(object))):
+        np.testing.assert_array_equal(again.predict(given), mean)
     refuses(ValueError, "its leaves hold their very residuals", again.fit, X[TRAIN][::-1], Y[TRAIN][::-1])
 
 
@@ -166,10 +170,15 @@ def test_weights_and_groups(learned):
 
 def test_missing_values_and_sparse_rows():
     holes = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
-    assert np.isfinite(uncertain(HISTOGRAM).fit(holes[TRAIN], Y[TRAIN]).predict_interval(holes[NEW])).all()
+    model = uncertain(HISTOGRAM).fit(holes[TRAIN], Y[TRAIN])
+    ends = model.predict_interval(holes[NEW])
+    assert np.isfinite(ends).all()
+    # Those of the fit, whatever the parameters are now.
+    np.testing.assert_array_equal(model.set_params(estimator=BOOSTED).predict_interval(holes[NEW]), ends)
     thin = sparse.csr_matrix(np.where(X > 0.7, X, 0))
     model = uncertain().fit(thin[TRAIN], Y[TRAIN])
     np.testing.assert_array_equal(model.predict_interval(thin[NEW]), model.predict_interval(thin[NEW].toarray()))
+    refuses(ValueError, "X contains NaN", model.set_params(estimator=HISTOGRAM).predict, holes[NEW])
 
 
 def test_counts_by_themselves():

@@ -217,7 +217,7 @@ def test_rows_of_weight_0_are_new_to_the_model(plain):
         ),
     )
     by_rows = CombinedForestClassifier(FOREST, "mean").fit(scipy.sparse.coo_matrix(X), y, sample_weight=weight)
-    assert len(by_rows._fitted_rows) == 80
+    assert len(by_rows._rows_of_fit().hashes) == 80
     frozen = CombinedForestClassifier(FrozenEstimator(plain.estimator_), "mean").fit(
         NEW, Y[:15], sample_weight=weight[:15]
     )

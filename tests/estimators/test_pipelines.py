@@ -210,7 +210,8 @@ def small():
 
 def test_other_frames_and_arrays(small):
     by_name = {name: RAW[name].to_numpy() for name in RAW}
-    for rows in (RAW[RAW.columns[::-1]], RAW.assign(more=1), by_name, RAW.drop(columns="when")):
+    masked = np.ma.array(RAW.drop(columns="when").to_records(index=False))
+    for rows in (RAW[RAW.columns[::-1]], RAW.assign(more=1), by_name, RAW.drop(columns="when"), masked):
         np.testing.assert_array_equal(small.predict_proba(rows), small.predict_proba(RAW))
     one = small.predict_proba(RAW.assign(age=None, job=np.nan))  # all missing, of any type
     np.testing.assert_array_equal(one, small.predict_proba(RAW.assign(age=np.nan, job=RAW["job"].where(RAW["n"] < 0))))

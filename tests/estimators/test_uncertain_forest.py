@@ -193,6 +193,38 @@ def test_kinds_of_forests(name):
     np.testing.assert_allclose(model.predict_uncertainty(X[NEW]).mean, model.predict(X[NEW]), rtol=1e-5)
 
 
+def test_a_fold_without_variances_costs_no_other_fold_its_own(monkeypatch):
+    from_leaves, read = [], []
+
+    def leaf_means(model):
+        leaves = original(model)
+        read.append(leaves)
+        return leaves._replace(row_moments=None) if len(read) == 3 else leaves
+
+    def moments(leaves, *rows, **settings):
+        from_leaves.append(leaves.row_moments is not None)
+        return LeafMoments(leaves, *rows, **settings)
+
+    original = _forest_numbers.leaf_means
+    monkeypatch.setattr(_forest_numbers, "leaf_means", leaf_means)
+    monkeypatch.setattr(_forest_numbers, "LeafMoments", moments)
+    UncertainForestRegressor(GROWN["cross-fitted"][0], law="residuals", counts="cross_fit").fit(X[TRAIN], Y[TRAIN])
+    assert from_leaves == [True, True, False, True, True, True]
+
+
+@pytest.mark.parametrize("counts", ["oob", "held_out"])
+def test_objects_and_masked_rows_of_a_frozen_forest(counts):
+    """scikit-learn would read what is under the mask."""
+    rows, gaps = (TRAIN if counts == "oob" else NEW), X[NEW] < 0.1
+    model = frozen(counts=counts).fit(X[rows], Y[rows])
+    again = frozen(counts=counts).fit(X[rows].astype(object), Y[rows])
+    want, holes = model.predict_interval(X[NEW]), np.where(gaps, np.nan, X[NEW])
+    for fitted, given in ((model, X[NEW].astype(object)), (again, X[NEW])):
+        np.testing.assert_array_equal(fitted.predict_interval(given), want)
+    for ask in (model.predict, model.predict_interval):
+        np.testing.assert_array_equal(ask(np.ma.masked_array(X[NEW], gaps)), ask(holes))
+
+
 @pytest.mark.exhaustive
 def test_cross_fitted_rows_against_forests_grown_by_hand():
     """Each fifth of the rows by a forest of the others; the forest that answers has all of them."""
@@ -290,7 +322,9 @@ def test_what_is_asked_of_a_forest_of_lightgbm_is_asked_of_everything():
     model.fit(rows[TRAIN], target[TRAIN])
     streamed = next(iter(ju.stream(model, rows[NEW])))["mean"].to_numpy()
     np.testing.assert_allclose(streamed, model.predict(rows[NEW]), rtol=1e-5)
-    np.testing.assert_array_equal(model.predict(rows[NEW]), model.estimator_.predict(rows[NEW]))
+    for later in (None, FOREST):
+        model.set_params(estimator=later)
+        np.testing.assert_array_equal(model.predict(rows[NEW]), model.estimator_.predict(rows[NEW]))
 
 
 @pytest.mark.exhaustive
