@@ -420,10 +420,16 @@ def check_two_classes(counts, scorer: str) -> None:
         )
 
 
+def rounded_to(dtype, values) -> np.ndarray:
+    """Return values as programs of this dtype take them: rounded, and 0 where they are below its normal numbers."""
+    rounded = np.asarray(values, dtype)
+    return np.where(np.abs(rounded) < jnp.finfo(dtype).tiny, 0, rounded)  # XLA flushes subnormal numbers
+
+
 def check_probability_vector(prior, n_classes: int, name: str = "prior") -> None:
     """Raise a ValueError unless ``prior`` has ``n_classes`` positive entries that add to 1 (within 1e-4).
 
-    Of a traced prior only the shape is checked.
+    Entries are positive as its dtype holds them (`rounded_to`). Of a traced prior only the shape is checked.
     """
     shape = np.shape(prior)
     if shape != (n_classes,):
@@ -435,9 +441,10 @@ def check_probability_vector(prior, n_classes: int, name: str = "prior") -> None
         return
     check_readable(name, prior)
     values = np.asarray(prior, dtype=np.float64)
-    if not np.all(values > 0):
+    if not np.all(rounded_to(prior.dtype, prior) > 0):
+        held = f", as {prior.dtype} holds it" if np.all(values > 0) else ""
         raise ValueError(
-            f"{name}={values.tolist()} has an entry that is not positive: evidence against a class that "
+            f"{name}={values.tolist()} has an entry that is not positive{held}: evidence against a class that "
             "cannot occur is undefined. Drop the class, or give it a small positive probability."
         )
     if not abs(values.sum() - 1) < 1e-4:

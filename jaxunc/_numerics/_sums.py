@@ -82,7 +82,20 @@ def rounded(product: Float[Array, "..."]) -> Float[Array, "..."]:
 def safe_divide(numerator: Array, denominator: Array, otherwise: float | Array = 0.0) -> Array:
     """Return ``numerator / denominator``, and ``otherwise`` where the denominator is zero, with gradient 0 there."""
     zero = denominator == 0
-    return jnp.where(zero, otherwise, numerator / jnp.where(zero, 1, denominator))
+    return jnp.where(zero, otherwise, _divide(numerator, jnp.where(zero, 1, denominator)))
+
+
+@jax.custom_jvp
+def _divide(numerator: Array, denominator: Array) -> Array:
+    """Return the quotient; JAX's own slope has the squared denominator, which leaves the range of floats."""
+    return numerator / denominator
+
+
+@_divide.defjvp
+def _divide_jvp(primals, tangents):
+    """Return the quotient q of ``primals`` (x, y) and its tangent (dx - q dy)/y for ``tangents`` (dx, dy)."""
+    quotient = _divide(*primals)
+    return quotient, (tangents[0] - quotient * tangents[1]) / primals[1]
 
 
 def divide_by_shared(numerator: Array, denominator: Array, otherwise: float | Array = 0.0) -> Array:

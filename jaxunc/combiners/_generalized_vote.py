@@ -18,10 +18,11 @@ from jaxtyping import Array, Bool, Float, Num, Shaped
 from jaxunc._checks import check_one_of, check_within
 from jaxunc._numerics import TwoFloat, copy_in, float_dtype, safe_divide, sum_in_order
 from jaxunc._types import PyTree
-from jaxunc.scorers import checked_strength, dominance, single_strength, undominated
+from jaxunc.scorers import checked_strength, differences, dominance, single_strength, undominated
 from jaxunc.tables import NumbersLike
 
 from ._combiner import Combiner, learned_field
+from ._learned_pool import log_size_weight
 
 Mass: TypeAlias = Literal["equal", "leaf_size", "certainty"]
 """Mass of a tree's vote: 1, the size of its leaf, or how certain its interval is."""
@@ -197,7 +198,9 @@ class LearnedVote(Combiner[Preference]):
     -----
     Answers with a `Preference`, for `jaxunc.decisions.nondominated`; learn it by the loss ``"utility"``. Masses are
     floats: near a half rounding decides (`GeneralizedVote` is exact). An empty leaf has no mass unless masses are
-    equal. Gradient: in all numbers for τ > 0; in the masses alone for τ = 0.
+    equal. For \|α\| > 3.5 sizes are in units of 256 instances, and N^α is held within 2^±112 (float64: 2^±896).
+
+    Gradient: in all numbers for τ > 0; in the masses alone for τ = 0.
 
     References
     ----------
@@ -234,15 +237,14 @@ class LearnedVote(Combiner[Preference]):
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """Return a tree's mass, and for each pair of classes the part of it that prefers the first class."""
         dtype = float_dtype(counts, self.s)
-        counts = counts.astype(dtype)
         cast = lambda value: value.astype(dtype)
-        size = sum_in_order(counts)
+        size = sum_in_order(cast(counts))
         # A harmless size in empty leaves: the logarithm of 0 would make gradients NaN, even where it is not used.
         safe_size = jnp.where(size > 0, size, jnp.ones_like(size))
-        mass = jnp.exp(cast(self.size_power) * jnp.log(safe_size)) * safe_size / (safe_size + cast(self.half_size))
+        mass = jnp.exp(log_size_weight(safe_size, self.size_power)) * (safe_size / (safe_size + cast(self.half_size)))
         equal_masses = (self.size_power == 0) & (self.half_size == 0)
         mass = jnp.where(size > 0, mass, jnp.where(equal_masses, jnp.ones_like(mass), jnp.zeros_like(mass)))
-        lead = pairs(counts[..., :, None] - counts[..., None, :]) - cast(self.s)
+        lead = pairs(cast(differences(counts))) - cast(self.s)
         is_soft = self.softness > 0
         soft_preference = jax.nn.sigmoid(lead / cast(jnp.where(is_soft, self.softness, 1)))
         preference = jnp.where(is_soft, soft_preference, (lead >= 0).astype(dtype))

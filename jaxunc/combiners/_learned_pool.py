@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Num
 
 from jaxunc._checks import check_collection, check_numbers, check_probability_vector, check_within
-from jaxunc._numerics import copy_in, divide_by_shared, float_dtype, scale_and_move, sum_in_order
+from jaxunc._numerics import copy_in, divide_by_shared, float_dtype, safe_divide, scale_and_move, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.forest import DEFAULT_COUNTS
 from jaxunc.tables import NumbersLike
@@ -67,6 +67,7 @@ class LearnedPool(Combiner[Answer]):
     Class scores: s log P + b, a number per class up to a common constant. Score: their difference. Probability: their
     softmax, and the noise. An empty leaf has p = π (0 counts and m = 0 too), and counts as 2⁻²⁰ instances do if
     m = 0; no tree: P = π. A class that no leaf has seen has about 1e-31 (float64: 1e-292) in place of p = 0 if m = 0.
+    For \|α\| > 3.5 sizes are in units of 256 instances, and weights are held within 2^±112 (float64: 2^±896).
 
     Gradient: smooth in all numbers; where p = 0 and q < 1 (m = 0) the slope in m is infinite, and a large number here.
 
@@ -170,11 +171,11 @@ class LearnedPool(Combiner[Answer]):
         prior = prior.reshape(n_classes, *[1] * (counts.ndim - 1))
         size = sum_in_order(counts, 0, keepdims=True) + strength
         is_empty = size == 0
-        share = jnp.where(is_empty, prior, (counts + strength * prior) / jnp.where(is_empty, jnp.ones_like(size), size))
+        share = safe_divide(counts + strength * prior, size, prior)
         # Not log(0), whose slope is infinite: without a prior (m = 0) a class may have the share 0. Nor the smallest
         # float, whose power times a weight below 1 would be flushed to 0, and its slope, too.
         log_share = jnp.log(share + jnp.finfo(dtype).tiny / jnp.finfo(dtype).eps)
-        log_weight = self.size_power.astype(dtype) * jnp.log(jnp.where(is_empty, SMALLEST_SIZE, size).astype(dtype))
+        log_weight = log_size_weight(jnp.where(is_empty, SMALLEST_SIZE, size).astype(dtype), self.size_power)
         power = jnp.exp(log_weight + self.mean_power.astype(dtype) * log_share)
         return {"weight": jnp.exp(log_weight)[0], "power": jnp.moveaxis(power, 0, -1)}
 
@@ -206,6 +207,16 @@ class LearnedPool(Combiner[Answer]):
         if float(self.noise) >= 0.0005:
             sentences.append(f"{100 * float(self.noise):.2g} % of the labels are taken for noise.")
         return " ".join(sentences)
+
+
+def log_size_weight(size: Float[Array, "..."], power: Array) -> Float[Array, "..."]:
+    """Return log(size^power), where the power is steep with sizes in units of 256, and held within limits.
+
+    So weights of 1 to 10⁹ instances are floats, and so is their sum over trees, which has an eighth of the exponents.
+    """
+    power, is_steep = power.astype(size.dtype), jnp.abs(power) > 3.5
+    limit = 0.875 * np.log(jnp.finfo(size.dtype).max)
+    return jnp.clip(power * jnp.log(size / jnp.where(is_steep, 256, 1)), -limit, limit)
 
 
 def checked_names(reads) -> tuple[str, ...]:

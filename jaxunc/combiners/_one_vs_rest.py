@@ -182,23 +182,22 @@ def _against_rest(counts: Num[Array, "... sets classes"]) -> Num[Array, "... cla
     """Return (N - w_c, w_c) for each class c, for counts w with the sum N, those of the count sets side by side."""
     n_classes = counts.shape[-1]
 
-    def pairs(counts):
-        if jnp.issubdtype(counts.dtype, jnp.floating) and n_classes <= MANY:
-            # Added up: a total of floats, less most of it, has lost the digits of the rest.
+    def pairs(counts, is_added_up=False):
+        if is_added_up:
             is_class, others = same_rank(jnp.eye(n_classes, dtype=bool), counts[..., None, :])
             rest = sum_in_order(jnp.where(is_class, 0, others))
         else:
-            rest = jnp.sum(counts, axis=-1, keepdims=True)
+            rest = sum_in_order(counts, keepdims=True)
             rest = rest - counts.astype(rest.dtype)
         by_set = jnp.stack([rest, counts.astype(rest.dtype)], axis=-1)
         *lead, n_sets, _, _ = by_set.shape
         return jnp.moveaxis(by_set, -3, -2).reshape(*lead, n_classes, 2 * n_sets)
 
+    if jnp.issubdtype(counts.dtype, jnp.floating):
+        # Few classes are added up: a total of floats, less most of it, has lost the digits of the rest.
+        return pairs(counts, is_added_up=n_classes <= MANY)
     # Integers stay integers, since combiners compare them exactly.
-    exact_pairs = pairs(counts)
-    if not jnp.issubdtype(exact_pairs.dtype, jnp.integer):
-        return exact_pairs
-    rounded_pairs = pairs(counts.astype(float_dtype(counts)))
+    exact_pairs, rounded_pairs = pairs(counts), pairs(counts.astype(float_dtype(counts)))
     # Integer totals may have wrapped: exact pairs are right only where the rounded ones fit; elsewhere divided by C.
     rest = jnp.max(rounded_pairs[..., ::2], axis=-1, keepdims=True)
     fits = rest < 0.999 * jnp.iinfo(exact_pairs.dtype).max

@@ -18,6 +18,7 @@ from jaxunc._numerics import (
     divide_by_shared,
     float_dtype,
     log_softmax,
+    safe_divide,
     shares_of,
     sum_in_order,
     two_floats,
@@ -206,8 +207,11 @@ class EvidenceAccumulation(Combiner[Answer]):
         check_within("smoothing", smoothing, "[0, inf)", "; the paper uses 0.1")
         check_bool("smooth_to_prior", smooth_to_prior)
         dtype = float_dtype(prior, smoothing)
+        if np.ndim(prior) == 0:
+            # Before it is rounded, if it can be: near 1 the rest of a rounded number has lost its digits.
+            number, xp = (np.asarray(prior, float), np) if is_concrete(prior) else (jnp.asarray(prior), jnp)
+            prior = xp.stack([1 - number, number])
         prior = copy_in(prior, dtype)
-        prior = jnp.stack([1 - prior, prior]) if prior.ndim == 0 else prior
         check_probability_vector(prior, prior.shape[-1])
         # As a logarithm, which learning moves freely: the prior stays positive, and adds to 1 by a softmax.
         self.log_prior = jnp.log(prior)
@@ -249,8 +253,8 @@ class EvidenceAccumulation(Combiner[Answer]):
         smoothed = counts.astype(dtype) + self.smoothing * relative_prior
         is_silent, is_vetoed = total == 0, smoothed == 0
         # log(C P(c|w)), from its difference to 1 where that is small: a lead of one in 10⁹ is evidence.
-        excess = (lead + n_classes * self.smoothing * (relative_prior - 1)) / jnp.where(is_silent, 1.0, total)
-        ratio = n_classes * jnp.where(is_vetoed, 1.0, smoothed) / jnp.where(is_silent, 1.0, total)
+        excess = safe_divide(lead + n_classes * self.smoothing * (relative_prior - 1), total)
+        ratio = safe_divide(n_classes * jnp.where(is_vetoed, 1.0, smoothed), total)
         is_near = jnp.abs(excess) < 0.5
         gain = jnp.where(is_near, jnp.log1p(jnp.where(is_near, excess, 0.0)), jnp.log(jnp.where(is_near, 1.0, ratio)))
         # A veto enters at the end, so that no gradient passes through an infinity.

@@ -24,7 +24,7 @@ from jaxtyping import Array, Float
 
 from jaxunc._numerics import entropy_gap, log1p_minus, stirling_error
 
-from ._likelihood import NOTHING
+from ._likelihood import nothing_beside
 
 _LOG_PI = 1.1447298858494002
 
@@ -57,7 +57,7 @@ class Leaf(NamedTuple):
     def log_even_power(self, j: Array) -> Array:
         """Return j log(4 p (1-p)): the likelihood of ``j`` tosses of each kind, relative to a fair coin's."""
         # With a power j below 1/2 the stand-in for a count of zero would not be negligible.
-        zero_count = (self.fewer <= 2 * NOTHING * self.total) & (j > 0) & (j < 0.5)
+        zero_count = (self.fewer <= 2 * nothing_beside(self.total)) & (j > 0) & (j < 0.5)
         return jnp.where(zero_count, -1e4, j * self.log_one_minus_square(0.0))  # exp(-1e4) rounds to 0
 
     def entropy_gap(self, shift: float) -> Array:
@@ -113,7 +113,7 @@ def binomial_height(leaf: Leaf, normalized: bool) -> Array:
     """Return log c of Bin(N, p̂) for a leaf: c is f_mid, divided by the maximum of f if ``normalized``."""
     n, o = leaf.total, leaf.odd
     j = (n - o) / 2
-    log_powers = o * jnp.log1p(-1 / (n + 1)) + leaf.log_even_power(j)
+    log_powers = jnp.log1p(-o / (n + 1)) + leaf.log_even_power(j)
     if not normalized:
         return log_powers + log_central(j)
     err_once, err_twice = _errors(j + 0.5, 2 * j + 1)

@@ -27,8 +27,14 @@ NOTHING = 1e-30
 
 
 def count_or_nothing(count: Float[Array, "..."], total: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return the count, or where it is 0 `NOTHING` times ``total``, so that the slope of its logarithm is finite."""
-    return count + jnp.where(count > 0, 0.0, NOTHING * jax.lax.stop_gradient(total))
+    """Return the count plus, where it is less, `nothing_beside` the total: so the slope of its logarithm is finite."""
+    nothing = nothing_beside(jax.lax.stop_gradient(total))
+    return count + jnp.where(count > nothing, 0.0, nothing)
+
+
+def nothing_beside(total: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return `NOTHING` times ``total``, but not less than the smallest normal float: that would be 0 again."""
+    return jnp.maximum(NOTHING * total, jnp.finfo(total.dtype).tiny)
 
 
 @jax.custom_jvp

@@ -24,7 +24,15 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Num, Shaped
 
-from jaxunc._checks import check_integer, check_one_of, check_two_classes, check_within, is_concrete, warn_of_fractions
+from jaxunc._checks import (
+    check_integer,
+    check_one_of,
+    check_two_classes,
+    check_within,
+    is_concrete,
+    rounded_to,
+    warn_of_fractions,
+)
 from jaxunc._numerics import checked_counts, copy_in, float_dtype, jit, lambert_w_of_exp, log1p_minus
 from jaxunc.tables import NumbersLike
 
@@ -205,7 +213,7 @@ def _winning_root(leaf: DegreeLeaf, steps):
     # c (z-z₀)² ≤ -2 log L = -2 log z, c the curvature. With z ≥ z₀ this is a bound, too, and another with z ≥ z-z₀. The
     # last is that of `_losing_start`.
     bound = jnp.minimum(-2 * log_z0, jnp.exp(lambert_w_of_exp(leaf.log_curvature)))
-    by_curvature = jnp.sqrt(bound * leaf.variance * leaf.n)
+    by_curvature = jnp.sqrt(bound * leaf.variance) * jnp.sqrt(leaf.n)  # of small counts the product may be 0
     by_deviation = jnp.maximum(leaf.deviation(jnp.minimum(-log_z0, jnp.log(jnp.maximum(leaf.n * leaf.rest, 1.0)))), 1.0)
     other_s = jnp.minimum(by_curvature, by_deviation) / leaf.v
     start = jnp.minimum(s, other_s), jnp.maximum(t, 1 - other_s)
@@ -487,8 +495,7 @@ def class_one(prior: NumbersLike, dtype) -> Array:
     """
     check_within("prior", prior, "(0, 1)", shape=None)
     if is_concrete(prior):
-        rounded = np.asarray(prior, dtype)
-        rounded = np.where(rounded < jnp.finfo(dtype).tiny, 0, rounded)  # XLA flushes subnormal numbers
+        rounded = rounded_to(dtype, prior)
         check_within("prior", rounded, "(0, 1)", f": that is what it rounds to in {rounded.dtype}", shape=None)
     prior = copy_in(prior, dtype)
     if prior.ndim and prior.shape[-1] != 2:

@@ -39,15 +39,17 @@ def test_lambert_w(tolerance):
 
 
 def test_safe_divide():
-    zero, one = np.array([0.0, 1.0]), np.ones(2)
+    """Slopes are those of the quotient, also where the square of the denominator is no float32."""
+    of, by = np.float32([1, 1, 1e-30, 1e20]), np.float32([0, 1, 1e-30, 1e20])
 
     @jax.jit
     def quotients(numerator, denominator):
         slopes = jax.grad(lambda n, d: jnp.sum(safe_divide(n, d)), (0, 1))(numerator, denominator)
         return safe_divide(numerator, denominator), safe_divide(numerator, denominator, 0.5), *slopes
 
-    for found, expected in zip(quotients(one, zero), ([0, 1], [0.5, 1], [0, 1], [0, -1]), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    expected = [0, 1, 1, 1], [0.5, 1, 1, 1], [0, 1, 1e30, 1e-20], [0, -1, -1e30, -1e-20]
+    for found, values in zip(quotients(of, by), expected, strict=True):
+        np.testing.assert_allclose(found, values, rtol=1e-6)
 
 
 def test_floored_log():

@@ -73,7 +73,8 @@ test_refusals = refusals(
     *(
         (f"prior {prior}", _made(ju.EvidenceAccumulation, np.asarray(prior)), words)
         for prior, words in (
-            ([1.0, 0.0], "prior.*not positive"),
+            ([1.0, 0.0], "prior.*not positive: "),
+            ([1.0, 1e-40], "prior.*not positive, as float32 holds it: "),
             ([1.5, -0.5], "prior.*not positive"),
             ([0.5, 0.6], "prior.*adds to 1.1"),
             ([np.nan, 1.0], "prior"),

@@ -78,6 +78,22 @@ def slope_of_settings(rule, counts):
     return jax.grad(lambda rule: rule.log_probability(counts)[0], allow_int=True)(rule)
 
 
+@pytest.mark.parametrize(
+    ("power", "leaves", "share"),
+    [
+        (5.0, [[10**9, 1], [3 * 10**8, 10**9], [1, 3]], 0.39398633),
+        (-5.0, [[10**9, 1], [3 * 10**8, 10**9], [4 * 10**8, 10**9]], 0.76637460),
+        (-7.0, [[0, 0], [5, 1], [1, 0]], 0.625),
+    ],
+)
+def test_steep_powers(power, leaves, share):
+    """Weights whose quotients are floats, though some weights are none of float32."""
+    pool, counts = ju.LearnedPool(PRIOR, size_power=power), np.array(leaves)
+    np.testing.assert_allclose(pool.probability(counts)[0], share, rtol=1e-5)
+    slopes = slope_of_settings(pool, counts)
+    assert all(np.all(np.isfinite(part)) for part in jax.tree.leaves(slopes) if part.dtype != jax.dtypes.float0)
+
+
 def test_gradients(counts, x64):
     if not x64:
         pytest.skip("finite differences need float64; the other run makes them")

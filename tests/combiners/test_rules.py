@@ -160,6 +160,11 @@ def test_a_lead_of_one_in_a_billion_is_no_tie():
 
 
 @pytest.mark.once
+def test_a_prior_near_one_has_the_digits_of_its_rest():
+    np.testing.assert_allclose(ju.EvidenceAccumulation(0.9999).prior, [1e-4, 0.9999], rtol=2e-6)
+
+
+@pytest.mark.once
 def test_unsigned_counts_do_not_wrap(tolerance):
     rules = {name: make(name, 2, K) for name in ("together", "median", "maximum", "generalized_mixture")}
     for name, answer in answers_of(rules, jnp.asarray(leaves(2).astype(np.uint8))).items():

@@ -58,12 +58,33 @@ def test_frozen_fields_stay(rows):
 
 
 @pytest.mark.exhaustive
-def test_validation_stops_early(rows):
+def test_validation_tells_the_best_step(rows):
     combiner = ju.Calibrated(ju.Weighted(ju.Mean(), np.ones(60)), scale=np.ones(2), bias=np.zeros(2))
     fitted = fit_combiner(combiner, rows, validation=0.3, patience=3)
     validated = fitted.history["validation"]
     assert fitted.loss == pytest.approx(validated.min(), rel=1e-4)
-    assert fitted.status == "stopped early" or len(validated) - np.argmin(validated) <= 4
+
+
+@pytest.mark.parametrize(
+    ("validated", "n_steps", "last", "best", "status", "n_losses"),
+    [
+        ([3, 2, 2.5, 1, 1, 1, 0], 9, 6, 3, "stopped early", 6),
+        ([3, 2, 1, 2, 0], 9, 3, 2, "converged", 4),
+        ([1, 2, 3], 1, 6, 0, "steps", 2),
+        (None, 9, 6, 6, "converged", 7),
+        (None, 4, 6, 4, "steps", 5),
+    ],
+)
+def test_the_best_step_and_the_last(validated, n_steps, last, best, status, n_losses):
+    """Of steps whose losses fall from 9 on, with a patience of 2; ``last`` is the one that has converged."""
+    steps = (_descent.Step(number, 9.0 - number, 1.0, number == last) for number in range(7))
+    settings = {"n_steps": n_steps, "patience": 2, "report": lambda number, loss: None}
+    step, ended, history = _descent.best_step(steps, validated and validated.__getitem__, **settings)
+    assert (step.numbers, ended) == (best, status)
+    losses = {"loss": np.arange(9.0, 2, -1)} | ({"validation": validated} if validated else {})
+    assert {name: list(values) for name, values in history.items()} == {
+        name: list(values[:n_losses]) for name, values in losses.items()
+    }
 
 
 @pytest.mark.exhaustive

@@ -18,14 +18,21 @@ MASSES = {"equal": (0.0, 0.0), "leaf_size": (1.0, 0.0), "certainty": (0.0, 3.0)}
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.exhaustive(keep=1)
 def test_it_contains_the_cautious_forest(mass, n_classes, rng):
-    counts = jnp.asarray(rng.integers(0, 9, (30, 11, n_classes)))
-    power, half = MASSES[mass]
+    counts = rng.integers(0, 9, (30, 11, n_classes))
+    counts[::2] += 10**9  # leads are differences of integers
+    counts, (power, half) = jnp.asarray(counts, jnp.int32), MASSES[mass]
     found = ju.LearnedVote(3.0, power, half, softness=0.0)(counts)
     wanted = ju.GeneralizedVote(3.0, mass=mass)(counts)
     np.testing.assert_allclose(found.mass, wanted.mass, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(found.total, wanted.total, rtol=1e-5)
     soft = ju.LearnedVote(2.5, power, half, softness=1e-3)
     np.testing.assert_allclose(soft(counts).mass, soft.hardened()(counts).mass, rtol=1e-5, atol=1e-5)
+
+
+def test_steep_powers():
+    """A weight of 10⁹ instances is no float32 at α = 5, but their share of all is a number."""
+    preference = ju.LearnedVote(size_power=5.0, softness=0.0)(np.array([[10**9, 1], [3 * 10**8, 10**9], [1, 3]]))
+    np.testing.assert_allclose(preference.belief, 0.78781777, rtol=1e-5)
 
 
 @pytest.mark.exhaustive

@@ -153,6 +153,16 @@ def test_gradient_at_an_absent_class():
     np.testing.assert_allclose(slope(jnp.array([0.0, 2.0])), [-1, 0], atol=2e-6)
 
 
+def test_a_leaf_of_a_small_weight():
+    """2 I_{1/2}(1, w+1) = 2^-w: a float, though what stands for the absent count is far below w."""
+    score = confidence_bounds(jnp.array([0.0, 1e-10]), family="beta", statistic="area", weighted=False)
+    np.testing.assert_allclose(score, 1e-10 * np.log(2), rtol=1e-5)
+    # Bin(w, 1) and its mirror image do not overlap.
+    for statistic in ("area", "normalized_height"):
+        score = confidence_bounds(jnp.array([0.0, 1e-10]), family="binomial", statistic=statistic, weighted=False)
+        np.testing.assert_allclose(score, 1, rtol=1e-5)
+
+
 @pytest.mark.exhaustive
 def test_the_middle_transforms_and_blocks():
     """Continuous and paper agree where N is even, or no integer; for odd N the continuous score lies between. Any
