@@ -41,6 +41,14 @@ def checked_probability(name: str, values_given: Any) -> Float[Array | np.ndarra
     return array
 
 
+def wide_dtype(share: Any) -> np.dtype:
+    """Return the dtype of costs and utilities for probabilities ``share``: theirs, but float32 for half a float.
+
+    Probabilities fit half a float, costs do not: it overflows beyond 65504, and an infinite cost times 0 is NaN.
+    """
+    return np.promote_types(share.dtype, np.float32)
+
+
 def is_of_jax(*arrays: Any) -> bool:
     """Return whether any array is JAX's, or traced; then decisions are JAX arrays, too."""
     return any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(arrays))
@@ -61,7 +69,7 @@ def by_rows(decide: Callable[..., Array], share: Any, *of_rows: Any) -> Any:
     columns = [
         np.resize(np.ravel(values), len(padded)) if np.size(values) else np.zeros(len(padded)) for values in of_rows
     ]
-    decisions = np.asarray(decide(jnp.asarray(padded), *(jnp.asarray(values, share.dtype) for values in columns)))
+    decisions = np.asarray(decide(jnp.asarray(padded), *(jnp.asarray(values, wide_dtype(share)) for values in columns)))
     return decisions[: len(rows)].reshape((*shape, *decisions.shape[1:])).copy()  # JAX's memory is read-only
 
 
@@ -96,7 +104,8 @@ def expected_utility_set(
     Raises
     ------
     ValueError
-        If shapes do not fit, a probability is negative or not finite, a utility is not finite, or a set is empty.
+        If shapes do not fit, a probability is negative or not finite, a utility is not finite in float32, or a set is
+        empty.
 
     Notes
     -----
@@ -121,10 +130,10 @@ def expected_utility_set(
     share = checked_probability("probability", probability)
     n_classes = share.shape[-1]
     if np.ndim(utility) == 2:
-        return by_rows(_of_matrix(share.dtype, n_classes, utility, sets), share)
+        return by_rows(_of_matrix(wide_dtype(share), n_classes, utility, sets), share)
     if sets is not None:
         raise ValueError("sets belong to a matrix of utilities; of a utility by size all sets are considered.")
-    return by_rows(_of_sizes(utility_of_sizes(utility, n_classes).astype(share.dtype)), share)
+    return by_rows(_of_sizes(utility_of_sizes(utility, n_classes).astype(wide_dtype(share))), share)
 
 
 def _of_sizes(utility: Float[Array, "classes"]) -> Callable[[Array], Any]:
@@ -132,13 +141,14 @@ def _of_sizes(utility: Float[Array, "classes"]) -> Callable[[Array], Any]:
 
     def find_best_set(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
         """Return the set of the highest expected utility for each row of probabilities ``share``, as bools."""
+        eps, share = jnp.finfo(share.dtype).eps, share.astype(utility.dtype)
         # The best set of a size holds the most probable classes, so C sets are compared and not 2^C - 1.
         # Where even a right answer of that size costs, it holds the least probable ones: those are likely to be wrong.
         by_size = jnp.broadcast_to(utility, share.shape)
         sum_of_most, rank_among_most = _sum_in_order(share, -share)
         sum_of_least, rank_among_least = _sum_in_order(share, share)
         expected = by_size * jnp.where(by_size < 0, sum_of_least, sum_of_most)
-        size = jnp.argmax(_not_by_rounding(expected, jnp.abs(expected)), axis=-1)[..., None]
+        size = jnp.argmax(_not_by_rounding(expected, jnp.abs(expected), eps), axis=-1)[..., None]
         is_negative = jnp.take_along_axis(by_size, size, axis=-1) < 0
         rank = jnp.where(jnp.broadcast_to(is_negative, share.shape), rank_among_least, rank_among_most)
         return rank <= jnp.broadcast_to(size, rank.shape)
@@ -173,7 +183,7 @@ def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
         values = linear / size + square / size**2
     else:
         values = np.asarray(utility, float)
-    if values.shape != (n_classes,) or not np.all(np.isfinite(values)):
+    if values.shape != (n_classes,) or not np.all(np.abs(values) < np.finfo(np.float32).max):
         raise ValueError(f"utility has shape {values.shape}; pass a finite number for each size, shape ({n_classes},).")
     return copy_in(values, jnp.result_type(float))
 
@@ -192,7 +202,7 @@ def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[
     sets = np.asarray(sets)
     if sets.dtype != bool or sets.ndim != 2 or sets.shape[1] != n_classes or not sets.any(axis=1).all():
         raise ValueError(f"sets must be booleans [sets, {n_classes}], each with a class at least.")
-    if values.shape != sets.shape or not np.all(np.isfinite(values)):
+    if values.shape != sets.shape or not np.all(np.abs(values) < np.finfo(np.float32).max):
         raise ValueError(
             f"utility has shape {values.shape}; pass a finite number for each of {len(sets)} sets and {n_classes} "
             f"classes, shape {sets.shape}."
@@ -200,8 +210,9 @@ def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[
     by_class, candidates = copy_in(values.T, dtype), copy_in(sets)
 
     def find_best_set(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
+        eps, share = jnp.finfo(share.dtype).eps, share.astype(dtype)
         expected, gross = expected_values(share, by_class), expected_values(share, jnp.abs(by_class))
-        best_set = jnp.argmax(_not_by_rounding(expected, gross), axis=-1)
+        best_set = jnp.argmax(_not_by_rounding(expected, gross, eps), axis=-1)
         # Not a gather, which JAX refuses for rows on a mesh of explicit axes.
         shape = (*best_set.shape, *candidates.shape)
         is_best = jnp.broadcast_to(best_set[..., None, None], shape) == lax.broadcasted_iota(
@@ -230,12 +241,16 @@ def expected_values(
     return lax.scan(add_class, zeros, (jnp.moveaxis(share, -1, 0), by_class))[0]
 
 
-def _not_by_rounding(expected: Float[Array, "... sets"], gross: Float[Array, "... sets"]) -> Float[Array, "... sets"]:
+def _not_by_rounding(
+    expected: Float[Array, "... sets"], gross: Float[Array, "... sets"], eps: Any
+) -> Float[Array, "... sets"]:
     """Return expected utilities with those that are within rounding of the best set equal to it, so that they tie.
 
-    ``gross`` holds the sums of absolute values of the summands, by which rounding is measured.
+    ``gross`` holds the sums of absolute values of the summands, by which rounding is measured, and ``eps`` is the
+    rounding of the probabilities.
     """
     best_set = jnp.argmax(expected, axis=-1, keepdims=True)
     best, best_gross = (jnp.broadcast_to(jnp.take_along_axis(x, best_set, axis=-1), x.shape) for x in (expected, gross))
-    is_tied = expected >= best - 4 * jnp.finfo(expected.dtype).eps * (gross + best_gross)
+    slack = 4 * float(eps)
+    is_tied = expected >= best - slack * gross - slack * best_gross
     return jnp.where(is_tied, best, expected)

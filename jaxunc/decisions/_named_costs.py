@@ -8,7 +8,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from jaxunc._checks import check_numbers, check_within, is_concrete, suggest
 from jaxunc._numerics import copy_in, jit
 from jaxunc.tables import NumbersLike
 
-from ._costs import by_rows, checked_probability, expected_values
+from ._costs import by_rows, checked_probability, expected_values, wide_dtype
 
 _ULPS = 4
 """Tolerance, in units in the last place, within which sums of costs are equal: 0.9 and 1 - 0.1 round differently."""
@@ -87,7 +87,7 @@ def least_cost(
     share = checked_probability("p", p)
     n_classes = share.shape[-1]
     cost_table = 1 - np.eye(n_classes) if costs is None else _checked(costs, n_classes)
-    decide = partial(_least_cost_decision, copy_in(cost_table, share.dtype))
+    decide = partial(_least_cost_decision, copy_in(cost_table, wide_dtype(share)))
     share = share if is_concrete(costs) else copy_in(share)  # decisions by traced costs are traced, too
     if reject is None:
         return by_rows(decide, share)
@@ -136,8 +136,8 @@ def _least_cost_decision(
     ``share`` holds the class probabilities, and ``reject [...]`` what a rejection costs; None: nothing is rejected.
     """
     n_classes, n_decisions = costs.shape
-    slack = max(_ULPS, n_classes) * jnp.finfo(share.dtype).eps
-    expected = expected_values(share, costs)
+    slack = max(_ULPS, n_classes) * float(jnp.finfo(share.dtype).eps)
+    expected = expected_values(share.astype(costs.dtype), costs)
     least_expected = jnp.min(expected, axis=-1, keepdims=True)
     ties = expected <= least_expected + 2 * slack * jnp.abs(least_expected)  # which rounding may leave below 0
     # Among decisions of equal cost the most probable class is taken, the first one on ties.
@@ -145,8 +145,8 @@ def _least_cost_decision(
     decision = jnp.argmax(preference, axis=-1).astype(jnp.int32)
     if reject is None:
         return decision
-    reject, least_expected = reject.astype(share.dtype), least_expected[..., 0]
-    return jnp.where(least_expected <= reject + slack * (least_expected + reject), decision, jnp.int32(-1))
+    reject, least_expected = reject.astype(costs.dtype), least_expected[..., 0]
+    return jnp.where(least_expected <= reject + slack * least_expected + slack * reject, decision, jnp.int32(-1))
 
 
 _FORMS = (
@@ -172,12 +172,13 @@ def plain_costs(costs: Any) -> Any:
         return text if any(pair.count(":") > 1 for pair, _ in content) else _costs_by_name(text, content, None)
     if hasattr(costs, "columns") and hasattr(costs, "index"):
         names, truths = ([str(name) for name in axis] for axis in (costs.columns, costs.index))
-        if len(set(names)) < len(names) or len(set(truths)) < len(truths):
-            raise ValueError("costs names a class twice; give each truth one row, and each decision one column.")
+        _refuse_repeats(names)
+        _refuse_repeats(truths)
         costs = {
             truth: dict(zip(names, row, strict=True)) for truth, row in zip(truths, np.asarray(costs), strict=True)
         }
     if isinstance(costs, Mapping):
+        _refuse_repeats(costs)
         return {str(truth): _row(truth, row) for truth, row in costs.items()}
     check_numbers("costs", costs)
     return np.asarray(costs, float).tolist()
@@ -187,7 +188,14 @@ def _row(truth: Any, row: Any) -> dict[str, float]:
     """Return ``row``, the costs for one truth, as {decision: cost} with names as strings; a TypeError if no mapping."""
     if not isinstance(row, Mapping):
         raise TypeError(f"costs[{truth!r}] is {row!r:.60}; pass the cost of each decision: {{'yes': {{'no': 5}}}}.")
+    _refuse_repeats(row)
     return {str(decision): _number(f"{truth}:{decision}", cost) for decision, cost in row.items()}
+
+
+def _refuse_repeats(names: Collection[Any]) -> None:
+    """Raise a ValueError if two of the classes ``names`` read alike, as 1 and "1" do."""
+    if len({str(name) for name in names}) < len(names):
+        raise ValueError("costs names a class twice; give each truth one row, and each decision one column.")
 
 
 def _read_text(text: str) -> Mapping[str, Any] | list[tuple[str, str]]:

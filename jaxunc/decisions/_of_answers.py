@@ -108,8 +108,7 @@ def conformal_sets(
     traced = not is_concrete(p)
     # All rows are ranked in one precision, the coarser one of p and the calibration.
     rows = share if traced else np.asarray(p)
-    is_float = lambda dtype: dtype.kind == "f" or (traced and jnp.issubdtype(dtype, jnp.floating))
-    float_types = [array.dtype for array in (rows, shares_of_rows) if is_float(array.dtype)]
+    float_types = [array.dtype for array in (rows, shares_of_rows) if jnp.issubdtype(array.dtype, jnp.floating)]
     dtype = min(float_types or [np.dtype(float)], key=lambda kind: kind.itemsize)
     ranked = numbers_to_rank(shares_of_rows.astype(dtype), position)
     threshold = least_probabilities(ranked, position, share.shape[-1], coverage, by_class=by_class)

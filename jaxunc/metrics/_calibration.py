@@ -24,6 +24,7 @@ from ._instances import (
     mean,
     nan_unless_classes,
     one_hot,
+    sort_key,
     total,
 )
 
@@ -76,7 +77,7 @@ def accuracy(class_scores: Real[Array | np.ndarray, "instances classes"], y: Lab
 @jit
 def _accuracy(class_scores, y):
     n, n_classes = class_scores.shape
-    hits = jnp.sum(lax.argmax(class_scores, axis=1, index_dtype=jnp.int32) == y, dtype=jnp.int32)
+    hits = jnp.sum(lax.argmax(sort_key(class_scores), axis=1, index_dtype=jnp.int32) == y, dtype=jnp.int32)
     share = hits.astype(as_floats(class_scores).dtype) / n
     share = jnp.where(jnp.any(jnp.isnan(class_scores)), jnp.nan, share)
     return nan_unless_classes(share, y, n_classes)

@@ -126,7 +126,7 @@ def checked_scores(score, *, name: str) -> Real[Array, "..."]:
     return jnp.asarray(score)
 
 
-def sort_key(score: Real[Array, "instances"]) -> Integer[Array, "instances"]:
+def sort_key(score: Real[Array, "..."]) -> Integer[Array, "..."]:
     """Return integers that sort as the scores do. Their comparison is exact, while XLA takes subnormal floats for 0."""
     if not jnp.issubdtype(score.dtype, jnp.floating):
         return score

@@ -76,7 +76,7 @@ def interval_score(
 
 @jit
 def _interval_score(width, below, above, cost):
-    return mean(width + cost * (jnp.maximum(below, 0) + jnp.maximum(above, 0)))
+    return mean(width + jnp.asarray(cost, width.dtype) * (jnp.maximum(below, 0) + jnp.maximum(above, 0)))
 
 
 def pinball_loss(

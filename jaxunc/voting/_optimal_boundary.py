@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int32
 from scipy.special import betainc, gammaln
 
-from jaxunc._checks import check_integer, check_one_of, check_within, is_concrete
+from jaxunc._checks import check_integer, check_one_of, check_within
 from jaxunc.tables import NumbersLike
 
 from ._leader_probability import POPULATIONS, Population, checked_weights, is_final_weights
@@ -117,8 +117,6 @@ def optimal_votes(
     check_integer("n_trees", n_trees, 1)
     if n_trees < max_trees:
         raise ValueError(f"max_trees={max_trees}, but the population has n_trees={n_trees}.")
-    if not is_concrete(prior):
-        raise ValueError("prior is traced, but the table is made on the host; call it outside of jit.")
     max_trees, n_trees, share = int(max_trees), int(n_trees), float(disagreement)
     boundary = optimal_boundary(exchangeable_votes(prior, population, n_trees, max_trees), max_trees, share)
     if not boundary.is_boundary():

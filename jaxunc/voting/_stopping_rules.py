@@ -247,13 +247,15 @@ def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> C
     # Costs are limited to ``cap``, more than the budget: one such rival alone leaves the vote open.
     cap = 2**30 // n_classes  # so that all costs together fit an int32
     scale = (cap - 1) / -np.log(confidence)
-    rivals = np.arange(max_trees // 2 + 1)[:, None]
-    # Up to 8 standard deviations of the lead between two equally probable classes.
-    leads = np.arange(int(8 * max_trees**0.5) + 8 if max_trees > 16 else max_trees + 1)
-    with np.errstate(divide="ignore"):
-        cost = -np.log1p(-betainc(rivals + leads + alpha, rivals + alpha, 0.5)) * scale
-    # Rounded up, so that a sum within the budget holds for the exact logarithms, too.
-    cost = np.ceil(np.minimum(cost, cap)).astype(np.int32)
+    # Up to 8 standard deviations of the lead between two equally probable classes, to which the prior adds 2 α votes.
+    leads = range(int(min(max_trees, 8 * (max_trees + 2 * alpha) ** 0.5 + 8)) + 1)
+    cost = np.zeros((max_trees // 2 + 1, len(leads)), np.int32)
+    for lead in leads:
+        rivals = np.arange((max_trees - lead) // 2 + 1)  # the votes that a rival can have beside this lead
+        with np.errstate(divide="ignore"):
+            of_rivals = -np.log1p(-betainc(rivals + lead + alpha, rivals + alpha, 0.5)) * scale
+        # Rounded up, so that a sum within the budget holds for the exact logarithms, too.
+        cost[: len(rivals), lead] = np.ceil(np.minimum(of_rivals, cap))
     cost[:, 0] = cap  # a tie never settles
     # A leader with t votes has n_classes - 1 rivals without any.
     can_settle = (n_classes - 1) * cost[0].astype(np.int64) <= cap - 2

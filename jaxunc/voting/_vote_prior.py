@@ -6,6 +6,7 @@ take as ``prior``, by `checked_prior`.
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int64, Num, UInt
 from scipy.optimize import minimize_scalar
@@ -120,18 +121,22 @@ def _symmetric(counts: np.ndarray) -> float:
     return float(np.exp(optimum.x))
 
 
-def checked_prior(prior: NumbersLike, n_classes: int) -> Any:
-    """Return α ``[classes]``, a traced prior unchanged; a ValueError if it is invalid or of another shape."""
-    if not is_concrete(prior):
-        return prior
-    alpha = np.asarray(prior)
-    is_number = alpha.dtype.kind in "iuf" and alpha.shape in ((), (n_classes,))
-    if not (is_number and np.all(alpha > 0) and np.all(np.isfinite(alpha))):
+def checked_prior(prior: NumbersLike, n_classes: int, *, traceable: bool = False) -> Any:
+    """Return α ``[classes]``; a ValueError if it is invalid, of another shape, or traced where not ``traceable``.
+
+    Of a traced prior only the shape is checked.
+    """
+    is_traced = not is_concrete(prior)
+    if is_traced and not traceable:
+        raise ValueError("prior is traced, but the table is made on the host; call it outside of jit.")
+    alpha: Any = jnp.asarray(prior) if is_traced else np.asarray(prior)
+    is_sound = is_traced or (alpha.dtype.kind in "iuf" and np.all(alpha > 0) and np.all(np.isfinite(alpha)))
+    if not (is_sound and alpha.shape in ((), (n_classes,))):
         raise ValueError(
             f"prior={prior!r} must be one positive number, or one for each of the {n_classes} classes; "
             "1 is the uniform prior, and fit_vote_prior learns it from votes."
         )
-    return np.broadcast_to(alpha.astype(float), (n_classes,))
+    return jnp.broadcast_to(alpha, (n_classes,)) if is_traced else np.broadcast_to(alpha.astype(float), (n_classes,))
 
 
 def out_of_bag_votes(forest: Forest, X: InstancesLike, tree_mask: MaskLike) -> Int64[np.ndarray, "instances classes"]:

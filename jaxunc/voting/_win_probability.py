@@ -91,7 +91,7 @@ def win_probability(
     check_counts(vote_counts, "vote_counts")
     counts = copy_in(vote_counts)
     dtype = np.promote_types(float_dtype(counts), np.float32)  # half a float's digits do not suffice
-    alpha = copy_in(checked_prior(prior, counts.shape[-1]), dtype)
+    alpha = copy_in(checked_prior(prior, counts.shape[-1], traceable=True), dtype)
     return _win_probability(counts.astype(dtype), alpha, method)
 
 

@@ -107,3 +107,9 @@ def test_traced_sets_are_ranked_in_the_coarser_precision_too(rng):
     p[:50] = calibration[:50]  # ties
     sets = lambda p: conformal_sets(p, calibration, labels, coverage=0.78)
     np.testing.assert_array_equal(jax.jit(sets)(p), sets(p))
+
+
+def test_bfloat16_is_the_coarser_precision():
+    """0.45 is rounded down, and stays equal to the calibration's."""
+    rows = np.full((20, 2), [0.45, 0.55], np.float32)
+    assert conformal_sets(rows[:1].astype(jnp.bfloat16), rows, ROWS).all()

@@ -142,12 +142,25 @@ test_costs_refused = refusals(
     ("json", lambda: plain_costs('{"yes": '), "costs holds no JSON .*; expected 'yes:no=5"),
     ("json of numbers", lambda: plain_costs('{"yes": 5}'), "costs holds JSON that says no costs"),
     ("table, twice", lambda: plain_costs(pd.DataFrame([[0, 1]], ["a"], ["b", "b"])), "costs names a class twice"),
+    ("alike", lambda: plain_costs({1: {0: 5}, "1": {0: 7}}), "costs names a class twice"),
+    ("alike, decisions", lambda: plain_costs({1: {0: 5, "0": 7}}), "costs names a class twice"),
     ("json, twice", lambda: plain_costs('{"a": {"b": 1}, "a": {"b": 2}}'), "costs names a class twice"),
     ("file of nothing", of_file("c.csv", ""), "c.csv holds no costs: expected a line with the names of decisions"),
     ("file, twice", of_file("c.csv", ",a,b\na,0,1\na,0,1\n"), "c.csv names a class twice"),
     ("file of bytes", of_file("c.json", "["), "c.json holds no JSON"),
     ("file with a gap", of_file("c.csv", ",a,b\na,0,\nb,1,0\n"), "costs has a:b=''; costs must be finite"),
 )
+
+
+def test_costs_beyond_half_a_float():
+    """Half floats of probabilities round them, and nothing else."""
+    p = np.array([[0, 1], [1, 0], [0.5, 0.5], [0.5, 0.5]], np.float16)
+    costs, reject = [[0, 1e5], [1e-9, 0]], np.array([0, 2e5, 1e-8, 1e-10])
+    np.testing.assert_array_equal(least_cost(p, costs, reject=reject), [1, 0, 0, -1])
+    np.testing.assert_array_equal(least_cost(p, np.full((2, 2), 3e38), reject=2e38), -1)
+    assert least_cost(np.array([0.7, 0.3], np.float16), reject=0.3) == 0  # 0.3 is rounded up
+    utility = np.array([[0, -1e5], [1, 1], [2, -1e6]])
+    np.testing.assert_array_equal(in_a_program(p[:3], utility), [[False, True], [True, True], [False, True]])
 
 
 def in_a_program(probs, utility, **options) -> np.ndarray:
@@ -221,7 +234,9 @@ test_utilities_refused = refusals(
     ("no number", choose({}), "utility={} is unknown"),
     ("a name", choose("u66"), "utility='u66' is unknown. Did you mean 'u65'"),
     ("sizes", choose(np.ones(2)), "a finite number for each size"),
+    ("huge", choose(np.array([1, 1e39, 1])), "a finite number for each size"),
     ("rows", choose(np.ones((3, 3))), "for each of 7 sets"),
+    ("huge, of a set", choose(np.full((7, 3), 1e39)), "pass a finite number for each of 7 sets"),
     ("sets of a kind", choose(65, sets=np.eye(3, dtype=bool)), "belong to a matrix"),
     ("an empty set", choose(np.ones((1, 3)), sets=np.zeros((1, 3), bool)), "a class at least"),
     ("negative", choose(probs=(-0.5, 1.5)), "negative"),

@@ -94,12 +94,15 @@ def test_auc_of_any_class_scores(scores, y):
     np.testing.assert_allclose(result, reference.auc_one_vs_rest(scores, y), rtol=5e-7)
 
 
+SUBNORMAL = np.array([[1e-40, 2e-40], [2e-40, 1e-40]], np.float32)
+
+
 def test_differences_that_a_float_does_not_see(x64):
     y, step = np.array([0, 0, 1, 1]), np.arange(4)
     wide = 1 + step * 1e-12
     for score in (wide, np.stack([-wide, wide], axis=-1), 2**40 + step, 2**24 + step.astype(np.int32)):
         assert metrics.auc(*many(score, y)) == 1
-    for scores in ([[0.5, 0.5 + 1e-9], [0.5 + 1e-9, 0.5]], [[1, 2**33], [2**33 + 1, 2**33]]):
+    for scores in ([[0.5, 0.5 + 1e-9], [0.5 + 1e-9, 0.5]], [[1, 2**33], [2**33 + 1, 2**33]], SUBNORMAL):
         assert metrics.accuracy(*many(np.array(scores), np.array([1, 0]))) == 1
     if x64:
         assert metrics.auc(jnp.asarray(wide), y) == 1

@@ -37,6 +37,8 @@ def test_under_jit_and_grad_and_an_infinite_end():
         np.testing.assert_allclose(value, score(values, y), rtol=1e-5)
         assert np.isfinite(slope).all()
     assert float(interval_score(np.array([[-np.inf, 1.0]]), np.array([0.0]))) == np.inf
+    with jax.enable_x64(True):  # a coverage of NumPy has the precision of Python's
+        assert interval_score(jax.numpy.asarray(values[:, :2]), y, coverage=np.float64(0.8)).dtype == np.float32
 
 
 V, Y = drawn(0)

@@ -63,6 +63,15 @@ def test_equal_to_the_loop(n_classes, settings, abstaining, rng):
         assert np.mean(found.n_trees_used) < np.mean(stop_after(votes, n_classes, confidence=0.95).n_trees_used)
 
 
+def test_a_prior_that_outweighs_the_votes():
+    """Its votes settle by leads that are large beside the number of trees."""
+    votes, prior = np.zeros((2, 200), int), 3e3
+    votes[1, ::9] = 1
+    found = stop_after(votes, 3, confidence=0.9, prior=prior)
+    same(found, naive(votes, 3, 0.9, settled_by(200, 0.9, prior=prior)))
+    assert found.settled.all()
+
+
 def test_a_finite_population_of_three_classes():
     """Of two classes the probability is exact: a third that nobody votes for only adds to its rivals."""
     counts, n_trees = np.array([[5, 3, 0], [6, 1, 1]]), 12
@@ -103,5 +112,6 @@ test_refusals = refusals(
     ("no criterion", _stopping(criterion="sure"), "sure"),
     ("no population", _stopping(population="all"), "all"),
     ("finite of three", _stopping(VOTES, 3, criterion="exact", population="finite"), "no tractable form"),
+    ("traced prior", lambda: jax.eval_shape(lambda a: stop_after(VOTES, 2, prior=a), 1.0), "prior is traced, but"),
     ("trace", lambda: jax.jit(lambda v: stop_after(v, 3, confidence=0.9, criterion="exact"))(VOTES), "outside of jit"),
 )

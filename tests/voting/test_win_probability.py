@@ -109,12 +109,22 @@ def test_traced_and_mapped():
         np.testing.assert_allclose(jax.vmap(lambda v, m=method: win_probability(v, method=m))(votes), eager, atol=1e-6)
 
 
+def test_a_traced_prior():
+    """One number stands for that number of each class, in its slope, too."""
+    win = lambda prior: win_probability(np.array([3.0, 1], np.float32), prior=prior)
+    same, slope = jax.jit(jax.value_and_grad(lambda prior: win(prior)[0]))(jnp.float32(2))
+    np.testing.assert_allclose(same, win(2.0)[0], rtol=1e-6)
+    if not jax.config.jax_enable_x64:  # whose incomplete beta function has no slope in its shapes
+        np.testing.assert_allclose(slope, (win(2.05)[0] - win(1.95)[0]) / 0.1, rtol=1e-2)
+
+
 TWO = np.array([1, 2])
 test_refusals = refusals(
     ("one class", lambda: win_probability(np.array([1.0])), "two or more"),
     ("negative", lambda: win_probability(np.array([1.0, -1.0])), "vote_counts holds negative"),
     ("method", lambda: win_probability(TWO, method="exct"), "Did you mean 'exact'"),
     ("prior of nothing", lambda: win_probability(TWO, prior=0.0), "positive"),
+    ("traced prior of three", lambda: jax.eval_shape(lambda a: win_probability(TWO, prior=a), np.ones(3)), "2 classes"),
     ("prior of three", lambda: win_probability(TWO, prior=np.ones(3)), "each of the 2 classes"),
 )
 
