@@ -154,7 +154,13 @@ def verdict(results: Results, records: Any) -> Verdict:
         # The default comes first among equals: it stays.
         names = sorted(best_forests, key=lambda name: (means.at[name, by], name != base))
         best = lead(names[0])
-        better = best if base is None else _first_better(best, names, lead)
+        better = best
+        if base is not None and best.differs(by, names[0], base) != 1:
+            # Each leader takes part in further tests, which Holm corrects for: so the second one is tested again.
+            second = next((name for name in names if best.differs(by, name, base) == 1), base)
+            better = lead(second)
+            if second != base and better.differs(by, second, base) != 1:
+                better = lead(base)
         if not better.keeps_default:
             return better
         if by == main:
@@ -162,21 +168,6 @@ def verdict(results: Results, records: Any) -> Verdict:
                 return best
             default = better
     return default
-
-
-def _first_better(best: Verdict, names: list[str], lead: Callable[[str], Verdict]) -> Verdict:
-    """Return the verdict of the first combiner that tests find better than the default; of the default if none is.
-
-    ``names`` are in order of the criterion. ``lead`` returns the verdict with a combiner as the leader, ``best`` that
-    of the first. Each leader takes part in further tests, which Holm corrects for: so the second one is tested again.
-    """
-    by, base = best.criterion, best.base
-    if best.differs(by, best.leader, base) == 1:
-        return best
-    better = [name for name in names if best.differs(by, name, base) == 1]
-    if better and (second := lead(better[0])).differs(by, better[0], base) == 1:
-        return second
-    return lead(str(base))
 
 
 def _means(results: Results, values: dict[str, pd.DataFrame], best_forests: dict[str, tuple[str, int]]) -> Any:

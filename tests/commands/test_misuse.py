@@ -3,6 +3,7 @@
 import re
 import shlex
 import shutil
+from unittest.mock import Mock
 
 import joblib
 import numpy as np
@@ -19,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 import jaxunc as ju
 from jaxunc.__main__ import main
-from jaxunc.commands import COMMANDS, _training
+from jaxunc.commands import COMMANDS, _inspect, _training
 from jaxunc.estimators import UncertainForestRegressor
 from tests._model_files import FOLDER, N_TRAIN, table
 from tests._refusal import refuses
@@ -429,6 +430,21 @@ def test_misuse_is_told_in_one_paragraph(line, match, folder, capsys, monkeypatc
     assert printed.out == ""
     assert re.search(match, printed.err), printed.err
     assert {path.name for path in folder.iterdir()} <= before | {"p"}, "something was saved"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "No space left", "t.csv"), "t.csv: No space left"),
+        (OSError(28, "No space left"), "[Errno 28] No space left"),
+        (OSError("the run is another's"), "the run is another's"),
+        (ValueError(), "ValueError"),
+    ],
+)
+def test_errors_of_files_are_the_path_and_what_the_system_says(error, said, capsys, monkeypatch):
+    monkeypatch.setattr(_inspect, "run", Mock(side_effect=error))
+    refuses(SystemExit, r"^2$", main, ["inspect", "m"])
+    assert capsys.readouterr().err == f"jaxunc: error: {said}\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from jaxunc._checks import escape_invisible
+from jaxunc.commands import printed
 
 from ._lines import answers, refusal, run
 
@@ -50,6 +52,14 @@ def test_a_terminal_of_few_letters(tmp_path):
     done = subprocess.run([sys.executable, "-m", "jaxunc", *words], cwd=tmp_path, capture_output=True, env=own)
     assert done.returncode == 0, done.stderr
     assert rb"classes \u0141\xf3d\u017a, \u0179" in done.stdout
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8", None])
+def test_letters_that_an_output_lacks(encoding, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", SimpleNamespace(encoding=encoding))
+        shown = printed("Łódź"), printed("ódz")
+    assert shown == (r"\u0141\xf3d\u017a" if encoding == "cp1252" else "Łódź", "ódz")
 
 
 def test_classes_beyond_signed_integers(tmp_path):

@@ -89,6 +89,7 @@ BROKEN = {
     "code beyond the table": ("code", "leaf", lambda f: f.count_table.shape[0], "row of count_table"),
     "negative code": ("code", "leaf", -1, "row of count_table"),
     "depth too small": ("tree_depth", (0,), 1, "must end in a leaf"),
+    "depth beyond the nodes": ("tree_depth", (0,), lambda f: f.n_nodes, "must end in a leaf"),
     "negative count": ("count_table", (1, 0), -1, "counts and n_samples must be finite"),
     "infinite count": ("count_table", (1, 0), np.inf, "counts and n_samples must be finite"),
     "prior that adds to two": ("prior", ..., lambda f: 2 * f.prior, "prior"),

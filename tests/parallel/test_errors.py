@@ -8,6 +8,8 @@ import pytest
 from jax.sharding import AbstractMesh, Mesh
 
 import jaxunc as ju
+from jaxunc.inference import READOUTS
+from jaxunc.parallel import _shard
 from tests._forests import toy_data, toy_forest
 from tests._refusal import refusals, refuses
 
@@ -54,6 +56,18 @@ test_refusals = refusals(
         "this combiner has no probability",
     ),
 )
+
+
+def test_what_a_process_tells_the_others(bound, monkeypatch):
+    """Before any runs a program: whether its rows are refused, their number, missing values, a mask, the read-out."""
+    told = []
+    monkeypatch.setattr(_shard, "exchange_calls", lambda grid, call: told.append(call[:4]) or call.readout)
+    ask = ju.shard(bound, MESH)._agree_on_call
+    assert READOUTS[ask(X, None, None)[2]] is None
+    with_gap = np.where(np.arange(5)[:, None] == 2, np.nan, X)
+    assert READOUTS[ask(with_gap, np.ones((5, 12), bool), "probability")[2]] == "probability"
+    refuses(ValueError, "X has 5 features", ask, X[:, :5], None, None)
+    assert told == [(0, 5, 0, 0), (0, 5, 1, 1), (1, 0, 0, 0)]
 
 
 @pytest.mark.exhaustive

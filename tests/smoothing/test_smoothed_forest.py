@@ -96,6 +96,13 @@ def test_members():
 
 
 @pytest.mark.once
+def test_members_without_a_tree():
+    """All trees masked: equal shares."""
+    answer = jax.jit(lambda leaves: MemberSmoothing().finish(leaves).probability)
+    np.testing.assert_allclose(answer(np.full((N, K, 3), np.nan, np.float32)), np.full((N, 3), 1 / 3), rtol=1e-6)
+
+
+@pytest.mark.once
 def test_warnings_of_priors_that_do_nothing():
     pure = np.tile([[4, 0], [0, 4]], (K, 3, 1)).reshape(K, N, 2).swapaxes(0, 1)
     alike = np.tile([[6, 3], [2, 1]], (K, 3, 1)).reshape(K, N, 2).swapaxes(0, 1)
