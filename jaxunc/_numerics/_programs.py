@@ -89,7 +89,7 @@ class KeptWhileAlive(Generic[Result]):
         self._most = most
 
     def get(self, arrays: Sequence[Any], settings: Hashable, make: Callable[[], Result]) -> Result:
-        """Return the result for these ``arrays`` and ``settings``; the first call for them makes it by ``make()``."""
+        """Return the result that is kept for these very ``arrays`` and ``settings``; if none is, ``make()`` it."""
         key = (*map(_identity, arrays), settings)
         if kept := self._results.get(key):  # a single access: another thread may drop the entry
             return kept[0]

@@ -134,10 +134,10 @@ def _combined(a, b):
 
 
 class _Class(NamedTuple):
-    """The masses m({c}) and m(Ω) of a combination for each class c, scaled by a power of two of that class.
+    """For each class c the masses m({c}) and m(Ω) of a combination, both divided by a power of two chosen for c.
 
     Their sum is the commonality of the class, a product over trees; the scale keeps it near 1. Where one of the two
-    rounds to 0 beside the other, it does not matter to this class.
+    rounds to 0 beside the other, it is too small to change the class's commonality.
     """
 
     single: Float[Array, "... classes"]

@@ -303,7 +303,7 @@ class Calibrated(Combiner[Answer]):
         return self.rule.merge
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Lift the leaves as the combiner does."""
+        """Lift the leaves as ``rule`` does, the combiner that is calibrated."""
         return self.rule.lift(counts)
 
     def finish(self, stat: PyTree) -> Answer:

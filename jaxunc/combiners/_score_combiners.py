@@ -397,7 +397,7 @@ class BetaAggregation(Combiner[Answer]):
         return jnp.stack([sum_in_order(density[..., :half]), sum_in_order(density[..., half + 1 :])], axis=-1)
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the answer of the share beyond 1/2, or of the mode of the mean density."""
+        """Return the answer by ``statistic``: the share of the mean density's area beyond 1/2, or ("max") its mode."""
         if self.statistic == "exact":
             return answer_of_mean(stat, 1.0)
         if self.statistic == "max":

@@ -265,7 +265,7 @@ def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
     rows = []
     for forest, leaf_size in leaf_sizes.items() if has_sets(results) else ():
         if forest in accuracy:
-            # Sets of one class: all are decided, and each utility is the accuracy.
+            # As `SET_MEASURES` are ordered. Sets of one class: all are decided, and each utility is the accuracy.
             cells = [1.0, *3 * [accuracy[forest]], 1.0]
             rows.append({"forest": forest_name(forest, leaf_size), "s": "one class", "cells": cells})
         for s in TABLE_STRENGTHS:

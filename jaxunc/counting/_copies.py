@@ -126,7 +126,7 @@ def as_groups(groups: Any, n: int) -> np.ndarray | None:
 
 
 def first_of_equals(values: Any, position: np.ndarray) -> np.ndarray:
-    """Return the positions of the rows that equal no earlier row in values and class, ``position [rows]``."""
+    """Return the indices of the rows that equal no earlier one in values and class; ``position [rows]`` has classes."""
     return np.sort(np.unique(row_hashes(values, position), return_index=True)[1])
 
 
@@ -224,7 +224,11 @@ def _has_few_values(hash_rows: Any, n_columns: int, first: np.ndarray, repeated:
 
 
 def _without_parts(n_columns: int) -> np.ndarray:
-    """Return masks of columns, bools ``[sets columns]``: six without a random half of them, four without a quarter."""
+    """Return masks of columns, bools ``[sets columns]``, which are always the same for a number of columns.
+
+    Columns are split at random three times in halves and once in quarters, and each mask lacks one part. Fewer than
+    four columns have fewer masks.
+    """
     rng, masks = np.random.default_rng(0), []
     for n_parts in (2, 2, 2, 4):
         part_of_column = rng.permutation(n_columns) % min(n_parts, n_columns)

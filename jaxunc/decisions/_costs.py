@@ -57,7 +57,8 @@ def is_of_jax(*arrays: Any) -> bool:
 def by_rows(decide: Callable[..., Array], share: Any, *of_rows: Any) -> Any:
     """Return ``decide(share, *of_rows)`` for probabilities ``share [... classes]`` and arrays ``of_rows [...]``.
 
-    NumPy's rows are padded, so that tables of any length need few compiled programs; their decisions are NumPy's.
+    JAX arrays are passed on as they are. Rows of NumPy are padded, so that tables of any length need few compiled
+    programs, and their decisions come as a NumPy array without the padding.
     """
     if is_of_jax(share, of_rows):
         return decide(copy_in(share), *map(copy_in, of_rows))

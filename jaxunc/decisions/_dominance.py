@@ -189,6 +189,8 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
 
     .. math:: c' \text{ is rejected} \iff \exists c: \underline p_c > \overline p_{c'}
 
+    With two classes, class 1's lower bound rejects class 0 where the two bounds are equal, too.
+
     Parameters
     ----------
     interval
@@ -208,8 +210,8 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
     Notes
     -----
     For two classes the authors' slides decide {1} if the lower bound of class 1 is at least one half, {0} if its upper
-    bound is less. So class 1 is decided if its lower bound equals class 0's upper bound. The bounds are compared as
-    they are, rounding included. Under a trace rows with NaN keep all classes. Gradient: none.
+    bound is less. So class 1 is decided, and class 0 rejected, at equality, where the formula would keep both. The
+    bounds are compared as they are, rounding included. Under a trace rows with NaN keep all classes. Gradient: none.
 
     References
     ----------

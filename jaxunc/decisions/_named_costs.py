@@ -139,7 +139,8 @@ def _least_cost_decision(
     slack = max(_ULPS, n_classes) * float(jnp.finfo(share.dtype).eps)
     expected = expected_values(share.astype(costs.dtype), costs)
     least_expected = jnp.min(expected, axis=-1, keepdims=True)
-    ties = expected <= least_expected + 2 * slack * jnp.abs(least_expected)  # which rounding may leave below 0
+    # Each side is rounded by ``slack`` at most. Rounding may leave the least below 0.
+    ties = expected <= least_expected + 2 * slack * jnp.abs(least_expected)
     # Among decisions of equal cost the most probable class is taken, the first one on ties.
     preference = jnp.where(ties, share, -1.0) if n_decisions == n_classes else ties
     decision = jnp.argmax(preference, axis=-1).astype(jnp.int32)

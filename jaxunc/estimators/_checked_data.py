@@ -104,7 +104,7 @@ def validate_mixed(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:
 
 
 def check_labels(estimator: Any, y: Any) -> Any:
-    """Return labels as `as_labels` does; a ValueError for masked labels, and for None, which names the estimator."""
+    """Return labels as `as_labels` does; a ValueError, with the estimator's name, for None and for masked labels."""
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")

@@ -37,7 +37,7 @@ class ProbabilityClassifier(Deciding, Pickled, ClassifierMixin, BaseEstimator):
 
 
 class CombinerClassifier(ProbabilityClassifier):
-    """Base of classifiers that answer by a combiner bound to a forest; ``_instances`` prepares X for the forest."""
+    """Base of classifiers that answer by a combiner bound to a forest. `_instances` makes X what the forest reads."""
 
     combiner: Any
     combiner_options: Any

@@ -216,7 +216,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         return self
 
     def _take(self, name: Any) -> None:
-        """Bind the combiner ``name``, a name or an object; warn of pure leaves that count rows that grew the trees."""
+        """Bind the combiner ``name``, a name or an object. Warn of leaves that are pure since their rows grew them."""
         warn_of_pure_leaves(self.forest_, self.counts)
         forest, settings = self.forest_, {"n_samples": self.forest_.n_samples, "n_trees": self.forest_.n_trees}
         self._bind(combiner_for(name, self.combiner_options, forest.prior, **settings))

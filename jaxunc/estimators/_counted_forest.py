@@ -151,8 +151,9 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     ) -> np.ndarray | None:
         """Return the number of each instance's group ``[instances]``, by the labels ``groups``; None if X is None.
 
-        Without ``groups`` the copies of a row are a group if ``looks_for_copies``; else each row is a group. Copies are
-        looked for in rows as a forest's ``columns`` code them, or in numbers if ``columns`` is None.
+        Without ``groups`` the copies of a row are a group if ``looks_for_copies``; else each row is a group. Copies
+        have equal labels ``y``, and rows of weight 0 stay alone. Rows are compared as a forest's ``columns`` code them,
+        or as numbers if ``columns`` is None.
         """
         if X is None:
             return None

@@ -115,7 +115,10 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
         b = stops.sum(axis=1)
 
         def add_rows(sums, row_block):
-            """Add the shares of a block of rows, ``(keys, whether missing, weights)``, to both sums."""
+            """Return both sums with the shares of a block of background rows added, and None, as `lax.scan` asks.
+
+            The block is ``(keys, whether missing, weights)``.
+            """
             *instances, count = row_block
             row_stops, row_bits = find_stops(instances)
             a = row_stops.sum(axis=1)

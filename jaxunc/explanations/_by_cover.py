@@ -186,7 +186,8 @@ def kernel_by_cover(traversal: Traversal, leaf_stats: Float[Array, "nodes 2 stat
 def leaf_numbers(traversal: Traversal, table: Float[np.ndarray, "paths stat"]) -> Float[Array, "nodes 2 stat"]:
     """Return the statistics of both children of each node of the traversal, on the device.
 
-    ``table`` has those of paths. A child that is not a leaf has the numbers of some path, which are not read.
+    ``table`` has a row for each path: the statistics of the leaf at its end. A child that is not a leaf gets any row,
+    which `kernel_by_cover` does not read.
     """
     leaf_stats = table.astype(jnp.result_type(float))[traversal.leaves]
     return jax.device_put(padded_rows(leaf_stats, len(traversal.steps.nodes["c"])))

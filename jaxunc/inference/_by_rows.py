@@ -87,7 +87,7 @@ def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, valu
     threads = threads if engine.walk == "blocks" else 1
 
     def score(stretch: Part) -> PyTree:
-        """Return the answer for the instances of one stretch, block by block."""
+        """Return one answer for all instances of a stretch, computed block by block."""
         parts, row_range = cut(stretch.stop - stretch.start, Shapes(Chunk(size, size)), 1), slice(*stretch[:2])
         x, in_mask = values[row_range], None if mask is None else mask[row_range]
         blocks = dict(zip(parts, thread_map(threads)(lambda part: _route(engine, part.of(x)), parts), strict=True))

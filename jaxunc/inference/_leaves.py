@@ -83,7 +83,7 @@ def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = N
     if walk is not None:
         check_one_of("walk", walk, get_args(Walk))
     trees = trees.trees if isinstance(trees, Forest) else trees
-    if (host_trees_and_rows := host_rows(trees, X)) is not None:
+    if (host_trees_and_rows := host_rows(trees, X)) is not None:  # else X is traced, or on an accelerator
         trees, values = on_tested(*host_trees_and_rows)
         with outside_traces():  # functions of the host read the leaves, also while a program is traced
             return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))

@@ -373,8 +373,8 @@ class PackedTrees(eqx.Module):
     ) -> Carry:
         """Return ``carry`` with these trees merged into it, in their order; under a mask those that count.
 
-        After the last range of trees the carry equals that of all trees at once: bit for bit, or up to rounding in the
-        walk "levels".
+        A forest may be merged in ranges of trees, one after another. The last carry equals that of all trees at once:
+        bit for bit, or up to rounding in the walk "levels".
         """
         # Without a mask a number per tree is the same for all instances: they were merged when the trees were packed.
         if tree_mask is None:

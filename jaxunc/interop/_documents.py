@@ -89,7 +89,10 @@ def _read(path: str | PathLike) -> bytes:
 
 
 def read_document(source: Any, library: str) -> dict[str, Any]:
-    """Return the object in ``source``, a path, bytes or text of ``library``'s JSON or UBJSON; else a ValueError."""
+    """Return the object that a model of ``library`` holds as JSON or UBJSON; a ValueError if there is none.
+
+    ``source`` is the path of a file, its bytes or its text (`content_of` tells them apart).
+    """
     content = content_of(source)
     if is_binary_xgboost(content):
         raise ValueError(f"the {library} model is {BINARY_XGBOOST}.")

@@ -160,7 +160,9 @@ def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
 def _labels(name: str, n_outputs: int, classes: tuple | None, is_classifier: bool) -> tuple | None:
     """Return the labels of the classes: ``classes``, by default 0, 1, …; None if the objective ``name`` has no classes.
 
-    A ValueError if they do not fit ``n_outputs`` sums, or if a classifier (``is_classifier``) has no such objective.
+    A user's own objective, whose ``name`` is empty, has none either. A ValueError if there are not as many ``classes``
+    as ``n_outputs`` sums stand for (two for one sum), or for a classifier (``is_classifier``) whose objective has a
+    name and no classes.
     """
     # The targets of cross_entropy may be any shares in [0, 1]; those of a classifier are its labels.
     if name not in ("binary", "multiclass", "multiclassova") and not (is_classifier and name == "cross_entropy"):

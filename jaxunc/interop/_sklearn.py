@@ -455,7 +455,7 @@ class _Paths:
         return np.where(rows == 0, others, rows)
 
     def add_missing(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the instances of `reach`, with a missing value in the column that the node tests."""
+        """Return for each node the instance of `reach`, with a missing value in the column that this node tests."""
         rows = self.reach(nodes)
         rows[np.arange(len(nodes)), self.feature[nodes]] = np.nan
         return rows

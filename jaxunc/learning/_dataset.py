@@ -525,7 +525,7 @@ def _count_codes(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray,
 
 
 def _round_up(number: int, smallest: int) -> int:
-    """Return ``number`` rounded up to a multiple of p/8, with p ≥ ``smallest`` the next power of two."""
+    """Return ``number`` rounded up to a multiple of p/8; p is the least power of two ≥ ``number`` and ``smallest``."""
     return multiple_of(power_of_two(number, smallest) // 8, number)
 
 

@@ -275,9 +275,9 @@ def _share_by_coverage(certainty, correct, n_points, counted):
 def _share_among_kept(certainty, correct, counted, last, part):
     """Return the share of hits among the ``last + part`` most certain instances, ``[points]``.
 
-    ``certainty`` and ``correct`` are ``[instances]``; a hit has ``correct == counted``. ``last [points]`` is a whole
-    number and ``part [points]`` a fraction of one instance. Of equal certainties the same share of each instance is
-    kept.
+    ``certainty`` and ``correct`` are ``[instances]``. A hit has ``correct == counted``: a right answer if that is 1, an
+    error if it is 0. ``last [points]`` is a whole number and ``part [points]`` a fraction of one instance. Of equal
+    certainties the same share of each instance is kept.
     """
     # The bitwise complement reverses the order of integers without overflow.
     keys, hit = lax.sort((~sort_key(certainty), correct == counted), num_keys=1)

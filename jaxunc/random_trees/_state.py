@@ -241,12 +241,12 @@ def loop_chunks(n: Array, size: int, body: Callable[[Array, Carry], Carry], carr
 
 
 def read_piece(array: Array, start, size: int) -> Array:
-    """Return ``array[start : start + size]``."""
+    """Return ``array[start : start + size]``, which must fit: else JAX moves ``start`` back."""
     return lax.dynamic_slice(array, (start,), (size,))
 
 
 def write_piece(array: Array, start, values: Array) -> Array:
-    """Return the array with values written from ``start`` on."""
+    """Return the array with values written from ``start`` on. They must fit: else JAX moves ``start`` back."""
     return lax.dynamic_update_slice(array, values, (start,))
 
 

@@ -171,7 +171,7 @@ def _draw(shape: Shape, data: EncodedData, words, state: State, nodes: Open) -> 
     feature_bits, row_bits = threefry(tree_key, (node, nodes.tries.astype(jnp.uint32)))
     # The drawn value goes left or right with equal chance, so that neither end of a feature's range is preferred. The
     # lowest two bits decide this and the side of missing values: `draw_below` makes rows of the highest bits.
-    strict = (row_bits & np.uint32(1)).astype(jnp.int32)
+    strict = (row_bits & np.uint32(1)).astype(jnp.int32)  # 1: the drawn value itself goes right (key > value - 1)
     no_flags = jnp.zeros(tree.shape, bool)
     missing_right = (row_bits & np.uint32(2)) > 0 if shape.missing else ~no_flags
     row = nodes.first + draw_below(row_bits, nodes.size)
@@ -400,8 +400,9 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
 
 
 def _fits(shape: Shape, data: EncodedData, limits: Limits, scratch: Scratch, start, test: DrawnTests, sizes) -> Array:
-    """Return whether tests leave enough instances on two sides; further cuts of a multi-way test always fit.
+    """Return whether tests send ``min_samples_leaf`` instances or more to each side.
 
+    A multi-way test needs two such children, and its second and later cuts always fit.
     ``test`` has the tests of the chunk of open nodes from ``start`` on, and ``sizes`` are the numbers of instances that
     go left, and right, at each.
     """

@@ -50,7 +50,7 @@ class TargetBins(NamedTuple):
         return np.searchsorted(self.edges, checked_target(y, len(np.atleast_1d(np.asarray(y)))), side="right")
 
     def mean(self, p: NumbersLike) -> np.ndarray:
-        """Return the mean ``[instances]`` of each distribution, by the bins' probabilities, divided by their sum."""
+        """Return the mean target ``[instances]`` by probabilities ``p [instances bins]``, divided by their sums."""
         shares = self._shares(p)
         return shares @ self.means / shares.sum(axis=1)
 

@@ -91,7 +91,10 @@ class MomentsByTree(Combiner[Any]):
     merge: ClassVar[PyTree] = {"mean": "collect", "variance": "sum"}
 
     def lift(self, counts: Array) -> PyTree:
-        """Return the columns of a leaf, which stand in ``counts [... columns]``, by name: the mean as two numbers."""
+        """Return a leaf's numbers by name: "mean", the list of it and what its rounding lost, and "variance".
+
+        ``counts [... 3]`` hold the mean, the variance, and what rounding the mean lost.
+        """
         return {"mean": [counts[..., 0], counts[..., 2]], "variance": counts[..., 1]}
 
     def finish(self, stat: PyTree) -> tuple[Array, ...]:

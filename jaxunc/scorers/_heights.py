@@ -145,7 +145,7 @@ def beta_binomial_height(leaf: Leaf, normalized: bool) -> Array:
 
 
 def beta_height(leaf: Leaf, normalized: bool) -> Array:
-    """Return log c of Beta(w⁺+1, w⁻+1) for a leaf; if ``normalized``, c is the likelihood ratio L(1/2)."""
+    """Return log c of Beta(w⁺+1, w⁻+1) for a leaf: c is f_mid; if ``normalized``, the likelihood ratio L(1/2)."""
     if normalized:
         return -leaf.total / 2 * leaf.entropy_gap(0.0)
     return jnp.log(leaf.total + 1) + log_even_mass(leaf)

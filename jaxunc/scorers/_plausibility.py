@@ -544,7 +544,7 @@ def _support_and_roots(negative, positive, lead, prior):
     prior = jnp.broadcast_to(prior, lead.shape)
     even_prior = prior == 0.5
     margin = jnp.where(even_prior, lead / 2, positive * (1 - prior) - negative * prior)
-    # Both classes in one pass: half the program to compile.
+    # Both classes in one pass: half the program to compile. The fourth is the rest of each class's prior.
     pairs = [negative, positive], [positive, negative], [-margin, margin], [prior, 1 - prior]
     roots = degree_root(DegreeLeaf(*map(jnp.stack, pairs)))
     against, favour = (DegreeRoot(*(field[i] for field in roots)) for i in (0, 1))

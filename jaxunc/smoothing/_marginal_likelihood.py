@@ -353,7 +353,7 @@ def bin_sizes(values, times, xp: ModuleType):
 
 
 def _sums(index, parts, xp: ModuleType):
-    """Return the sum of each array of ``parts`` in each bin ``[... bins]``; ``index`` has the bin of each entry."""
+    """Return for each array of ``parts`` its sums in `_BINS` bins ``[... bins]``; ``index`` has each entry's bin."""
     lead, n_values = index.shape[:-1], index.shape[-1]
     n_rows = int(np.prod(lead))
     # Each row has a range of bins to itself, so that all are added in one call.

@@ -220,9 +220,10 @@ class Reported(NamedTuple):
     beside: Any = None  # an answer whose class the report's sets are to hold; None if there is no such class
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return {name: array} of an output: "idm_interval" and "cautious_set" are the report's interval and set.
+        """Return {name: array} of an output, as the report names it.
 
-        The sets of the output "set" hold also the class of ``beside``, if there is one.
+        "idm_interval" and "cautious_set" are the report's "interval" and "set". The output "set" is its set with the
+        class added that the answer ``beside`` decides for, if there is such an answer.
         """
         if output == "set" and self.beside is not None:
             sets, chosen = self.answer.columns("set")["set"], self.beside.columns("class")["class"]

@@ -294,6 +294,7 @@ def _quoted_commas(codes: np.ndarray) -> bool:
         return False
     quotes, commas = np.flatnonzero(is_quote), np.append(np.flatnonzero(is_comma), len(codes))
     next_quotes = np.append(quotes[1:], len(codes))
+    # A quote that begins a piece has the last byte before it: its cell lies whole in the piece before.
     byte_before, byte_behind = codes[quotes - 1], codes[np.minimum(quotes + 1, len(codes) - 1)]
     is_opening = is_between[quotes - 1] & _BEGINNING[byte_behind] & (byte_before != _QUOTE)
     return bool(np.any(commas[np.searchsorted(commas, quotes[is_opening])] < next_quotes[is_opening]))

@@ -131,7 +131,10 @@ class Run:
         return is_plain_file(path) and path.stat().st_size == part["bytes"]
 
     def _check_parts(self) -> None:
-        """Raise a DamagedError unless parts have the manifest's numbers of rows, and all but a file's last are full."""
+        """Raise a DamagedError unless parts have the manifest's numbers of rows, and all but a file's last are full.
+
+        The types of the kept columns are those of the first part that is a Parquet file.
+        """
         for part in self._parts:
             path = self.folder / part["name"]
             try:

@@ -183,9 +183,10 @@ class Scoring:
 
 
 def _grown_model(model: Any, bound: Any) -> Any:
-    """Return the model whose forest the training rows grew, with its bags if it keeps them; None without trees.
+    """Return what training rows are matched with; None if the model has no trees.
 
-    ``model`` is any that `stream` takes, ``bound`` the bound model that answers for it.
+    It is a fitted estimator's own model, with its bags, or else the trees or the forest of ``bound``. ``model`` is any
+    that `stream` takes, ``bound`` the bound model that answers for it.
     """
     if isinstance(bound, BoundLaw | OfForest) and isinstance(model, ReadsRawRows):  # a fitted estimator
         return unwrap_model(model)[0]
@@ -263,7 +264,10 @@ def _wanted(columns: Columns, features: Sequence[str] | None, keep: Sequence[str
 
 
 def _check_features(features: list[str], columns: Columns) -> None:
-    """Raise a ValueError unless ``features`` names each of the model's columns once."""
+    """Raise a ValueError unless ``features`` are distinct names, as many as the model has columns.
+
+    They are columns of a file in the order of training, and need not be the model's names.
+    """
     if twice := sorted({name for name in features if features.count(name) > 1}):
         raise ValueError(f"features={features[:10]} names {twice[:5]} more than once; name each column once.")
     if len(features) != columns.number:

@@ -107,7 +107,7 @@ class OutsideModel:
         self._boxes = LeafBoxes(training.model, *training.rows[:2])
 
     def answer(self, rows: EncodedRows) -> OutsideAnswer:
-        """Return the share of columns in which each instance lies outside."""
+        """Return the share of columns in which each instance lies outside of its leaves' training rows."""
         return OutsideAnswer(self._boxes.outside_share(*rows[:2]))
 
     def blank_answer(self) -> OutsideAnswer:

@@ -196,7 +196,7 @@ def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, e
     ``keys`` are the block's order keys by column, ``votes [rows n]`` those before tree ``t``; instances that are not
     ``real`` are padding. ``classes`` has the class that each place of ``plan`` votes for.
     """
-    # Entries that are not instances count as settled.
+    # Trees so far, votes, and the trees that settled each vote, 0 while it is open. Padding counts as settled.
     carry, size = (t, votes, jnp.where(real, 0, 1)), len(real)
 
     def vote_of(t):

@@ -306,7 +306,10 @@ class BoundVote(Pickled, OfForest):
         parts = _parts(len(x), columns, self.threads)
 
         def poll_rows(rows_of_part: slice) -> tuple:
-            """Return trees used ``[n]``, whether settled ``[n]`` and votes ``[rows n]`` for the instances of a part."""
+            """Return trees used ``[n]``, whether settled ``[n]``, and votes, for the n instances of a part.
+
+            Votes are ``[classes n]``; ``[1 n]``, those for class 1, with two classes of which no tree abstains.
+            """
             rows = x[rows_of_part]
             rows = rows.dense() if isinstance(rows, SparseRows) else rows
             # Few sizes, so that batches of any length share a few programs; ``n`` tells padding from rows.
@@ -331,7 +334,7 @@ class BoundVote(Pickled, OfForest):
         return StoppingResult(polled, predicted.astype(np.int32), settled, votes)
 
     def _plan(self, trees: Trees, missing: bool) -> tuple[Plan, Array]:
-        """Return the packed trees, by the columns that ``trees`` has, and the class that each place votes for."""
+        """Return the packed ``trees`` and the class that each place votes for; kept by ``missing`` and columns."""
         key = missing, trees.columns
         if key not in self._plans:
             arrays = trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth

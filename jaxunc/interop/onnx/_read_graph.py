@@ -206,7 +206,7 @@ def _find_steps(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) ->
 
 
 def _extend_route(node: Any, route: tuple[str, ...] | None, opset: int) -> tuple[str, ...] | None:
-    """Return the steps to a node's output: ``route``, those to its input, and the node's operator if it computes.
+    """Return the steps to a node's output: ``route``, those to its input, and what it computes (operator or norm).
 
     The route of labels is None. ``opset`` is the version of ONNX's operators. Raises a ValueError for operators that
     are not imported.

@@ -189,7 +189,7 @@ def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | 
 
 
 def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Value] | None:
-    """Translate an equation that reduces ``operand`` over axes; None for types that `TYPES` lacks, and without entries.
+    """Translate an equation that reduces ``operand`` over axes; None if that is empty or `TYPES` lacks the result's.
 
     ``output`` has the shape and the dtype of the result.
     """
