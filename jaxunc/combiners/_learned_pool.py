@@ -210,9 +210,10 @@ class LearnedPool(Combiner[Answer]):
 
 
 def log_size_weight(size: Float[Array, "..."], power: Array) -> Float[Array, "..."]:
-    """Return log(size^power), where the power is steep with sizes in units of 256, and held within limits.
+    """Return log(size^power), held within limits, so that weights are floats and so is their sum over trees.
 
-    So weights of 1 to 10⁹ instances are floats, and so is their sum over trees, which has an eighth of the exponents.
+    A steep power has sizes in units of 256, which puts 1 to 65 536 instances about the middle of the floats: a factor
+    that all trees share. The sum is left an eighth of the exponents. Weights beyond the limits are equal.
     """
     power, is_steep = power.astype(size.dtype), jnp.abs(power) > 3.5
     limit = 0.875 * np.log(jnp.finfo(size.dtype).max)
