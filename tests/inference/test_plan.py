@@ -10,7 +10,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc._numerics import order_key
+from jaxunc._numerics import KeptWhileAlive, order_key
 from jaxunc.forest import TreeNodes, lay_out
 from jaxunc.inference import _plan, by_column, column_keys, make_plan, walk_tree
 from jaxunc.inference._plan import MOST_TESTS, Top, tallest
@@ -99,10 +99,11 @@ def test_a_forest_bound_outside_may_be_passed_to_a_program():
 
 
 @pytest.mark.room
-def test_tops_and_plans_are_kept_while_their_trees_are():
-    gc.collect()
-    kept = lambda: (len(_plan._TOPS) - tops, len(_plan._PLANS) - plans)
-    (tops, plans), (X, y) = (len(_plan._TOPS), len(_plan._PLANS)), toy_data(2)
+def test_tops_and_plans_are_kept_while_their_trees_are(monkeypatch):
+    for name in ("_TOPS", "_PLANS"):
+        monkeypatch.setattr(_plan, name, KeptWhileAlive())
+    kept = lambda: (len(_plan._TOPS), len(_plan._PLANS))
+    X, y = toy_data(2)
     forest = ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(X, y))
     ju.bind(forest, ju.Mean())
     assert kept() == (1, 0)

@@ -12,6 +12,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc import voting
+from jaxunc._numerics import KeptWhileAlive
 from jaxunc.voting import _leader_probability, _until_settled, _vote_prior, votes_of_counts
 from jaxunc.voting._rounds import FEW
 from jaxunc.voting._vote_prior import leaf_votes
@@ -199,16 +200,17 @@ def test_no_compilation_follows_the_data(fitted):
 
 def test_what_is_packed_once(fitted, monkeypatch):
     forest, X = fitted
+    monkeypatch.setattr(_vote_prior, "_VOTES", KeptWhileAlive())
     forest = dataclasses.replace(forest, trees=jax.tree.map(jnp.array, forest.trees))
     expected, made = ju.predict_until_settled(forest, X[:3]), []
     monkeypatch.setattr(_until_settled, "make_plan", lambda *args, **kwargs: made.append(args))
     same(ju.predict_until_settled(forest, X[:3]), expected, "probability")
     assert not made
     assert len(_until_settled._PACKED) <= 2
-    before = len(_vote_prior._VOTES)
+    assert len(_vote_prior._VOTES) == 1
     del forest
     gc.collect()
-    assert len(_vote_prior._VOTES) == before - 1
+    assert len(_vote_prior._VOTES) == 0
 
 
 @pytest.mark.parametrize("walk", ["blocks", "levels"])
