@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 import jax
@@ -32,12 +33,19 @@ FunctionT = TypeVar("FunctionT", bound=Callable)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning of this category that points at the innermost calling line outside of `_INNER_PACKAGES`."""
+    """Issue a warning of a category that points at the user's line: the innermost caller not in `_INNER_PACKAGES`."""
     # until python 3.12: skip_file_prefixes skips packages in the same way, by their folders
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _INNER_PACKAGES:
-        frame, level = frame.f_back, level + 1
+    frame = sys._getframe(1)
+    level = 2  # of the caller, counted from `warnings.warn`
+    while frame.f_back is not None and _package_of(frame) in _INNER_PACKAGES:
+        frame = frame.f_back
+        level += 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def _package_of(frame: FrameType) -> str:
+    """Return the name of the package whose code runs in a frame of the stack."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0]
 
 
 class WrongJaxWarning(UserWarning):
@@ -45,7 +53,7 @@ class WrongJaxWarning(UserWarning):
 
 
 def warn_of_wrong_jax() -> None:
-    """Warn if the installed compiler is the version that pyproject excludes."""
+    """Warn if the installed jaxlib is the version that computes wrong numbers, which pyproject excludes."""
     # until jaxlib 0.10.3: jax-ml/jax#39103
     if jaxlib.__version__ == "0.10.2":  # pyright: ignore[reportPrivateImportUsage]
         warn(
@@ -60,23 +68,28 @@ class FractionsWarning(UserWarning):
 
 
 class _Process:
-    """The state of this process: once JAX has begun to work in it, processes forked from it cannot compute."""
+    """What is known of this process; once JAX has begun to work in it, processes forked from it cannot compute."""
 
     has_begun = False
     """Whether JAX has compiled programs or started threads in this process, or in one that it was forked from."""
 
 
 def _note_begin(event: str, *_: Any, **__: Any) -> None:
-    """Set `_Process.has_begun` if ``event``, the name of what JAX's monitoring reports, is a compilation."""
+    """Set `_Process.has_begun` if ``event`` is a compilation; JAX's monitoring calls this with each event's name."""
     _Process.has_begun = _Process.has_begun or event.startswith("/jax/core/compile")
 
 
 def _before_fork() -> None:
-    """Set `_Process.has_begun` if a thread of JAX runs, which may have started before any program was compiled."""
+    """Set `_Process.has_begun` if a thread of JAX runs, which may have started before any program was compiled.
+
+    Python calls this before it forks the process.
+    """
+    if _Process.has_begun:
+        return
     # The names of this process's threads, on Linux: those of XLA begin with "tf_xla".
-    for task in () if _Process.has_begun else Path("/proc/self/task").glob("*/comm"):
+    for thread_name in Path("/proc/self/task").glob("*/comm"):
         try:
-            _Process.has_begun |= task.read_bytes().lower().startswith(b"tf_xla")
+            _Process.has_begun |= thread_name.read_bytes().lower().startswith(b"tf_xla")
         except OSError:
             continue  # the thread has ended
 
@@ -84,11 +97,13 @@ def _before_fork() -> None:
 def _refuse(event: str, *_: Any, **__: Any) -> None:
     """Raise a RuntimeError if ``event`` is a compilation that this package asked for.
 
-    JAX's monitoring calls this function in forked processes, where the program would hang.
+    JAX's monitoring calls this with each event's name, in forked processes, where the program would hang.
     """
-    frame = sys._getframe(1)  # a function of this package among the callers shows that the package asked
-    while frame is not None and event.startswith("/jax/core/compile"):
-        if str(frame.f_globals.get("__name__")).partition(".")[0] == "jaxunc":
+    if not event.startswith("/jax/core/compile"):
+        return
+    frame = sys._getframe(1)
+    while frame is not None:
+        if _package_of(frame) == "jaxunc":  # a caller: the package asked
             raise RuntimeError(
                 "this process was forked from one in which JAX had begun to compute. JAX's threads stayed there, and a "
                 "program here would wait for them without end. Start workers by multiprocessing.get_context('spawn') "
@@ -98,7 +113,10 @@ def _refuse(event: str, *_: Any, **__: Any) -> None:
 
 
 def _after_fork() -> None:
-    """Make every program of this package raise an error in this forked process, if JAX had begun to work before."""
+    """Make every program of this package raise an error, if JAX had begun to work before this process was forked.
+
+    Python calls this in the forked process.
+    """
     if _Process.has_begun:
         jax.clear_caches()  # so that each call compiles its program again, which the listener hears of
         jax.monitoring.register_event_duration_secs_listener(_refuse)
@@ -111,8 +129,14 @@ if hasattr(os, "register_at_fork"):
 
 
 def is_concrete(*arrays) -> bool:
-    """Return whether no array is traced, so that values can be read. Arguments may be pytrees of arrays, or None."""
-    if all(array is None or type(array) is np.ndarray for array in arrays):  # quickly, for a service's calls
+    """Return whether none of the arrays is traced, so that their values can be read.
+
+    An argument may also be a pytree of arrays, or None.
+    """
+    for array in arrays:  # quickly, for a service's calls: a generator takes 2 µs
+        if array is not None and type(array) is not np.ndarray:
+            break
+    else:
         return True
     try:
         leaves = jax.tree.leaves(arrays)
@@ -122,7 +146,7 @@ def is_concrete(*arrays) -> bool:
 
 
 def outside_traces() -> AbstractContextManager[None]:
-    """Return a context in which concrete values are computed at once, even while a program is traced."""
+    """Return a context in which operations on concrete values are computed at once, even while a program is traced."""
     # Outside of traces the context would make JAX compile programs, and their constants, a second time.
     return nullcontext() if nothing_is_traced() else jax.ensure_compile_time_eval()
 
@@ -134,7 +158,7 @@ def nothing_is_traced() -> bool:
 
 @functools.cache
 def _no_trace() -> object:
-    """Return JAX's trace state outside of any trace, which a new thread has."""
+    """Return JAX's trace state outside of any trace; it is read in a new thread, in which nothing is traced."""
     states: list[object] = []
     thread = threading.Thread(target=lambda: states.append(get_opaque_trace_state()))
     thread.start()
@@ -148,7 +172,7 @@ marks of the direction of text."""
 
 
 def escape_invisible(text: str) -> str:
-    r"""Return a text for a terminal or a page, with the characters of `_INVISIBLE` as escapes such as ``\x1b``."""
+    r"""Return a text for a terminal or a page, with invisible characters (`_INVISIBLE`) as escapes such as ``\x1b``."""
     return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
@@ -163,15 +187,15 @@ def suggest(name, names: Iterable, cutoff: float = 0.6) -> str:
 
 
 def join_names(names: Sequence[str], most: int = 5) -> str:
-    """Return the first ``most`` names as one text, quoted and separated by commas, and how many more there are."""
+    """Return names as one text, quoted and separated by commas: the first ``most``, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(repr, names[:most])) + more
 
 
 def check_numbers(name: str, value) -> None:
-    """Raise a TypeError unless ``value`` is a real number or an array (or list) of real numbers, none masked.
+    """Raise a TypeError unless ``value`` is a real number or an array or list of real numbers, without masked ones.
 
-    ``name`` is what the message calls the value, here and in all checks: the name of the argument.
+    ``name`` is the name of the argument, by which the message calls the value.
     """
     check_readable(name, value)
     if not _holds_numbers(value):
@@ -180,7 +204,7 @@ def check_numbers(name: str, value) -> None:
 
 
 def check_readable(name: str, value) -> None:
-    """Raise an error if numbers of ``value`` cannot be read.
+    """Raise an error, which calls ``value`` by ``name``, if its numbers cannot be read.
 
     It is a TypeError if ``value`` is a masked array of NumPy in which some values are masked. It is a ValueError if
     ``value`` is an array of JAX that was deleted.
@@ -199,7 +223,7 @@ def as_native(array: np.ndarray) -> np.ndarray:
 
 
 def _holds_numbers(value) -> bool:
-    """Return whether a value is a real number or an array of real numbers; NumPy may convert it from a list."""
+    """Return whether ``value`` is a real number, or an array or list of real numbers; it may be traced."""
     if isinstance(value, jax.Array) or not is_concrete(value):
         return not jnp.issubdtype(getattr(value, "dtype", float), jnp.complexfloating)
     try:
@@ -209,13 +233,19 @@ def _holds_numbers(value) -> bool:
 
 
 def check_kind(name: str, value, kinds, expected: str) -> None:
-    """Raise a TypeError unless ``value`` is an instance of ``kinds``; ``expected``, a noun, says what to pass."""
+    """Raise a TypeError unless ``value`` is an instance of ``kinds``, a class or a tuple of classes.
+
+    The message calls the value ``name`` and says what to pass by ``expected``, a noun.
+    """
     if not isinstance(value, kinds):
         raise TypeError(f"{name}={value!r:.60} is a {type(value).__name__}; pass {expected}.")
 
 
 def check_collection(name: str, value, expected: str) -> None:
-    """Raise a TypeError unless ``value`` is a collection but no text; ``expected``, a noun, says what to pass."""
+    """Raise a TypeError unless ``value`` is a collection, and no text.
+
+    The message calls the value ``name`` and says what to pass by ``expected``, a noun.
+    """
     if isinstance(value, str) or not isinstance(value, Collection):
         raise TypeError(f"{name}={value!r:.60} is a {type(value).__name__}; pass {expected}.")
 
@@ -235,7 +265,10 @@ def check_bool(name: str, value) -> None:
 
 
 def check_integer(name: str, value, minimum: int | None = None, why: str = "") -> None:
-    """Raise a TypeError unless ``value`` is an integer, a ValueError if below ``minimum``; ``why`` ends the message."""
+    """Raise a TypeError unless ``value`` is an integer, and a ValueError if it is below ``minimum``.
+
+    None is no bound. The message calls the value ``name`` and ends with ``why``.
+    """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         bound = "" if minimum is None else f", at least {minimum}"
         raise TypeError(f"{name}={value!r:.60} must be an integer{bound}{why}.")
@@ -248,7 +281,7 @@ def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[i
 
     ``within`` is an interval, such as ``"[0, 1)"``; ``"(0, inf)"`` holds the finite numbers above 0. All numbers of an
     array must lie in it. ``shape`` is ``()`` for one number, or None for any shape. Of a traced value only the shape is
-    checked. ``why`` ends the message.
+    checked. The message calls the value ``name`` and ends with ``why``.
     """
     above, low, below, high = _interval(within)
     is_bool = isinstance(value, bool)  # Python takes a bool for an integer, too
@@ -268,7 +301,7 @@ def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[i
 
 
 def check_is_one(name: str, value) -> None:
-    """Raise a ValueError unless ``value`` has exactly one entry, in any shape."""
+    """Raise a ValueError, which calls ``value`` by ``name``, unless it has exactly one entry, in any shape."""
     if np.size(value) != 1:
         raise ValueError(f"{name} has shape {np.shape(value)}; pass one number for all classes and leaves.")
 
@@ -281,22 +314,28 @@ def check_confidence(confidence) -> None:
 
 @functools.cache
 def _interval(within: str):
-    """Return (test of the lower end, lower end, test of the upper end, upper end) of ``within``, such as "[0, 1)".
+    """Return (test of the lower end, lower end, test of the upper end, upper end) of an interval such as "[0, 1)".
 
     A test takes a value and the end, and returns whether the value is on the inner side.
     """
     low, high = (float(end) for end in within[1:-1].split(","))
-    above, below = operator.gt if within[0] == "(" else operator.ge, operator.lt if within[-1] == ")" else operator.le
+    above = operator.gt if within[0] == "(" else operator.ge
+    below = operator.lt if within[-1] == ")" else operator.le
     return above, low, below, high
 
 
 def _outside(name: str, value, within: str, why: str) -> str:
-    """Return the error message for a value outside of the interval ``within``; ``why`` ends it."""
+    """Return the error message for a ``value`` outside of the interval ``within``.
+
+    The message calls the value ``name`` and ends with ``why``.
+    """
     _, low, _, high = _interval(within)
     expected = f"lie in {within}"
     if high == np.inf:  # such an interval reads better as a bound
         expected = "be finite numbers" if np.ndim(value) else "be a finite number"
-        expected += "" if low == -np.inf else f" {'>' if within[0] == '(' else '>='} {low:g}"
+        if low > -np.inf:
+            sign = ">" if within[0] == "(" else ">="
+            expected += f" {sign} {low:g}"
     shown_value = np.asarray(value).tolist() if hasattr(value, "dtype") else value
     return f"{name}={shown_value!r:.60} must {expected}{why}."
 
@@ -327,20 +366,22 @@ def check_seed(random_state) -> None:
 
 
 def show_settings(settings: type, defaults: Mapping[str, Any]) -> Callable[[FunctionT], FunctionT]:
-    """Return a decorator that shows, in a function's signature, the keyword settings that its ``**`` parameter takes.
+    """Return a decorator that shows the keywords which a function takes by its ``**`` parameter in its signature.
 
-    ``settings`` is a `TypedDict` of their names and types. A setting without an entry in ``defaults`` is shown as None.
+    ``settings`` is a `TypedDict` of the keywords' names and types, and ``defaults`` is {name: default}. A keyword
+    without a default there is shown with None.
     """
 
     def decorate(function: FunctionT) -> FunctionT:
-        """Set the signature of a function: its last parameter, ``**``, is replaced by the settings."""
+        """Set the signature of a function, in which the settings replace its last parameter, ``**``; return it."""
         signature = inspect.signature(function)
         *named_parameters, _ = signature.parameters.values()
         shown_settings = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=annotation)
             for name, annotation in settings.__annotations__.items()
         ]
-        first_keyword = [parameter.kind is inspect.Parameter.KEYWORD_ONLY for parameter in named_parameters].index(True)
+        kinds = [parameter.kind for parameter in named_parameters]
+        first_keyword = kinds.index(inspect.Parameter.KEYWORD_ONLY)
         vars(function)["__signature__"] = signature.replace(
             parameters=[*named_parameters[:first_keyword], *shown_settings, *named_parameters[first_keyword:]]
         )
@@ -350,9 +391,9 @@ def show_settings(settings: type, defaults: Mapping[str, Any]) -> Callable[[Func
 
 
 def check_settings(passed: Mapping[str, Any], settings: type, function: str) -> None:
-    """Raise a TypeError, which suggests the nearest name, if a keyword in ``passed`` is none of ``settings``.
+    """Raise a TypeError, which suggests the nearest name, if a keyword in ``passed`` is not a name in ``settings``.
 
-    ``settings`` is the `TypedDict` of their names; ``function`` is the name of the function, for the message.
+    ``passed`` is {keyword: value}, and ``settings`` a `TypedDict`. ``function`` is the function's name in the message.
     """
     names = settings.__annotations__
     if unknown := [name for name in passed if name not in names]:
@@ -363,14 +404,20 @@ def check_settings(passed: Mapping[str, Any], settings: type, function: str) -> 
 
 
 def check_one_of(name: str, value, allowed: Iterable) -> None:
-    """Raise a ValueError, which suggests the nearest name, unless ``value`` equals an ``allowed`` value of its type."""
+    """Raise a ValueError unless ``value`` equals one of the ``allowed`` values, and has the type of that one.
+
+    The message calls the value ``name``, and suggests the nearest of the allowed ones.
+    """
     if not any(isinstance(value, type(choice)) and value == choice for choice in allowed):
         choices = ", ".join(map(repr, allowed))
         raise ValueError(f"{name}={value!r} is unknown.{suggest(value, allowed)} Choose one of {choices}.")
 
 
 def check_counts(counts, name: str = "counts") -> None:
-    """Raise a ValueError unless every count is a finite number >= 0. Traced counts are not checked."""
+    """Raise a ValueError, which calls ``counts`` by ``name``, unless every count is a finite number >= 0.
+
+    Raises a TypeError unless they are numbers. Traced counts are not checked.
+    """
     if not is_concrete(counts):
         return
     check_readable(name, counts)
@@ -387,8 +434,14 @@ def check_counts(counts, name: str = "counts") -> None:
 
 
 def warn_of_fractions(counts) -> None:
-    """Warn if every row of ``counts [... classes]`` adds to 1 or to 0, and some count is no integer; not if traced."""
-    if not is_concrete(counts) or (values := np.asarray(counts)).dtype.kind in "biu":
+    """Warn if every row of ``counts [... classes]`` adds to 1 or to 0, and some count is not an integer.
+
+    Such counts seem to be frequencies. Traced counts are not looked at.
+    """
+    if not is_concrete(counts):
+        return
+    values = np.asarray(counts)
+    if values.dtype.kind in "biu":
         return
     sizes = values.sum(axis=-1, dtype=float)
     if np.any(sizes > 0) and np.all((np.abs(sizes - 1) < 1e-4) | (sizes == 0)) and np.any(values != np.rint(values)):
@@ -401,7 +454,7 @@ def warn_of_fractions(counts) -> None:
 
 
 def check_class_axis(counts, name: str = "counts") -> None:
-    """Raise a ValueError unless the last axis of ``counts`` has two or more entries, as an axis of classes has."""
+    """Raise a ValueError, which calls ``counts`` by ``name``, unless their last axis, of classes, has two or more."""
     shape = np.shape(counts)
     if not shape or shape[-1] < 2:
         raise ValueError(
@@ -421,15 +474,16 @@ def check_two_classes(counts, scorer: str) -> None:
 
 
 def rounded_to(dtype, values) -> np.ndarray:
-    """Return values as programs of this dtype take them: rounded, and 0 where they are below its normal numbers."""
+    """Return values as compiled programs of a dtype take them: rounded to it, and subnormal numbers as 0."""
     rounded = np.asarray(values, dtype)
     return np.where(np.abs(rounded) < jnp.finfo(dtype).tiny, 0, rounded)  # XLA flushes subnormal numbers
 
 
 def check_probability_vector(prior, n_classes: int, name: str = "prior") -> None:
-    """Raise a ValueError unless ``prior`` has ``n_classes`` positive entries that add to 1 (within 1e-4).
+    """Raise a ValueError unless ``prior [classes]`` has ``n_classes`` positive entries that add to 1, within 1e-4.
 
-    Entries are positive as its dtype holds them (`rounded_to`). Of a traced prior only the shape is checked.
+    Entries must be positive when they are rounded to the prior's dtype (`rounded_to`). Of a traced prior only the shape
+    is checked. The message calls the prior ``name``.
     """
     shape = np.shape(prior)
     if shape != (n_classes,):
@@ -452,9 +506,10 @@ def check_probability_vector(prior, n_classes: int, name: str = "prior") -> None
 
 
 def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray:
-    """Return the weights of ``n`` instances as float64 ``[n]``; for None all weights are 1.
+    """Return the weights of ``n`` instances as float64 ``[n]``; if ``sample_weight`` is None, all weights are 1.
 
     Raises a TypeError unless they are numbers, a ValueError unless they have the shape ``[n]`` and are finite and >= 0.
+    The message calls them ``name``.
     """
     if sample_weight is not None:
         check_numbers(name, sample_weight)
@@ -467,7 +522,7 @@ def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray
 
 
 def distinct_labels(y, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
-    """Return (distinct labels, sorted; position among them of each instance's label) of the labels ``y [instances]``.
+    """Return the distinct labels in ``y [instances]``, sorted, and for each instance its label's position among them.
 
     Raises a TypeError, which calls the labels ``name``, if they have no order, as texts and numbers together.
     """

@@ -65,9 +65,9 @@ def _score_fold(model, test: np.ndarray, compiled: list[float]) -> dict:
 
 def _chunk_programs() -> int | None:
     """Programs in the cache of the scoring core, a private name: None where it is gone."""
-    from jaxunc.inference import _bind
+    from jaxunc.inference import _by_table
 
-    run = getattr(getattr(_bind, "merge_chunk", None), "jitted", None)
+    run = getattr(getattr(_by_table, "merge_chunk", None), "jitted", None)
     return run._cache_size() if hasattr(run, "_cache_size") else None
 
 

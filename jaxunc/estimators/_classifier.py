@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._numerics import Pickled
 from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, Combiner, check_name, combiner_by_name, kind_of, margin
@@ -16,11 +15,12 @@ from jaxunc.inference import BoundForest
 from jaxunc.interop import Steps
 from jaxunc.tables import InstancesLike
 
+from ._checked_data import check_fitted
 from ._deciding import Deciding
 
 
 class ProbabilityClassifier(Deciding, Pickled, ClassifierMixin, BaseEstimator):
-    """Base of classifiers with ``predict_proba``; their attributes are their whole state."""
+    """Base class of classifiers with ``predict_proba``, whose attributes are their whole state."""
 
     def predict_proba(self, X: InstancesLike) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``."""
@@ -37,7 +37,10 @@ class ProbabilityClassifier(Deciding, Pickled, ClassifierMixin, BaseEstimator):
 
 
 class CombinerClassifier(ProbabilityClassifier):
-    """Base of classifiers that answer by a combiner bound to a forest. `_instances` makes X what the forest reads."""
+    """Base class of classifiers that answer by a combiner bound to a forest.
+
+    A subclass says by `_instances` how rows X become the rows that the forest reads.
+    """
 
     combiner: Any
     combiner_options: Any
@@ -47,6 +50,7 @@ class CombinerClassifier(ProbabilityClassifier):
     _steps: Steps = ()  # transformers of a pipeline before its forest
 
     def _instances(self, X) -> Any:
+        """Return rows X as the forest reads them."""
         raise NotImplementedError
 
     def predict(self, X: InstancesLike) -> np.ndarray:
@@ -59,7 +63,7 @@ class CombinerClassifier(ProbabilityClassifier):
 
         Raises a ValueError for a combiner of scores without a bound, which has no probabilities.
         """
-        check_is_fitted(self, "forest_")
+        check_fitted(self, "forest_")
         return np.asarray(self.bound_.probability(self._instances(X)))
 
     def decision_function(self, X: InstancesLike) -> np.ndarray:
@@ -72,7 +76,7 @@ class CombinerClassifier(ProbabilityClassifier):
 
     def _probability_and_class(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Return probabilities ``[instances classes]``, and the predicted classes by position ``[instances]``."""
-        check_is_fitted(self, "forest_")
+        check_fitted(self, "forest_")
         rows = self._instances(X)
         answer = self.bound_.answer(rows)
         # A combiner whose scores have no bound has no probabilities: to ask for them raises, with advice.
@@ -80,26 +84,30 @@ class CombinerClassifier(ProbabilityClassifier):
         return np.asarray(shares), np.asarray(answer.predicted)
 
     def _class_scores(self, X) -> np.ndarray:
-        check_is_fitted(self, "forest_")
+        """Return the class scores of instances X, ``[instances classes]``, as `decisive` returns them."""
+        check_fitted(self, "forest_")
         X = self._instances(X)
         return decisive(self.bound_(X), lambda _: self.bound_.log_probability(X))
 
 
 def decisive(class_scores, log_probability: Callable) -> np.ndarray:
-    """Return class scores ``[instances classes]``, with log probabilities in place of rows of -inf.
+    """Return ``class_scores [instances classes]``, with log probabilities in place of rows that are -inf throughout.
 
-    The leaves of such an instance together exclude every class. ``log_probability`` takes the mask of these instances,
-    bools ``[instances 1]``, returns ``[instances classes]``, and is called only if there are any.
+    The leaves of an instance with such a row exclude, together, every class. ``log_probability`` takes the mask of
+    these instances, bools ``[instances 1]``, and returns ``[instances classes]``; it is called only if there are any.
     """
     scores = np.asarray(class_scores)
-    is_excluded = np.isneginf(scores).all(axis=1, keepdims=True)
-    return np.where(is_excluded, log_probability(is_excluded), scores) if is_excluded.any() else scores
+    excludes_all = np.isneginf(scores).all(axis=1, keepdims=True)
+    if not excludes_all.any():
+        return scores
+    return np.where(excludes_all, log_probability(excludes_all), scores)
 
 
 def combiner_for(combiner: Any, options: Any, prior, *, n_samples, n_trees: int) -> Combiner:
-    """Return ``combiner``, or the combiner of that name with its ``options``; a TypeError if it has no class scores.
+    """Return ``combiner``, a combiner or the name of one, as a combiner for a forest of ``n_trees`` trees.
 
-    ``prior [classes]`` and ``n_samples``, the number of instances, are those of the forest with ``n_trees``.
+    ``options`` are the named combiner's. ``prior [classes]`` and ``n_samples``, the number of instances, are the
+    forest's. Raises a TypeError if the combiner has no class scores.
     """
     combiner = combiner_by_name(combiner, options, prior=prior, n_samples=n_samples)
     check_class_scores(combiner, n_trees, len(prior))
@@ -113,9 +121,11 @@ _BIND_IT = "bind it to forest_ instead: jaxunc.bind(model.forest_, combiner)."
 def check_class_scores(combiner: Combiner, n_trees: int, n_classes: int, advice: str = _BIND_IT) -> Answer:
     """Return the shapes of a combiner's answer for one instance of ``n_trees`` trees and ``n_classes`` classes.
 
-    Raises a TypeError, which ends in ``advice``, unless the combiner answers with class scores.
+    They stand in the fields of an `Answer`. Raises a TypeError, which ends in ``advice``, unless the combiner answers
+    with class scores.
     """
-    answer = jax.eval_shape(combiner.answer, jax.ShapeDtypeStruct((1, n_trees, n_classes), jnp.result_type(float)))
+    counts = jax.ShapeDtypeStruct((1, n_trees, n_classes), jnp.result_type(float))
+    answer = jax.eval_shape(combiner.answer, counts)
     if not isinstance(answer, Answer):
         raise TypeError(
             f"combiner {type(combiner).__name__} answers with {kind_of(answer)}, not with class scores; {advice}"
@@ -124,9 +134,10 @@ def check_class_scores(combiner: Combiner, n_trees: int, n_classes: int, advice:
 
 
 def check_combiner(combiner: Any, options: Any = None, *, further: Iterable[str] = ()) -> None:
-    """Raise a TypeError unless ``combiner`` is a `Combiner`, a name or None, and ``options`` map names, or are None.
+    """Raise a TypeError or a ValueError unless ``combiner`` and ``options`` may be an estimator's parameters.
 
-    Raises a ValueError for a name that is neither a combiner's nor in ``further``.
+    ``combiner`` must be a `Combiner`, the name of one, a name in ``further``, or None. ``options`` must be a mapping
+    from names, or None.
     """
     if isinstance(combiner, str):
         check_name("combiner", combiner, (*further, *COMBINERS, *CONFIGURED))
@@ -141,9 +152,13 @@ def check_combiner(combiner: Any, options: Any = None, *, further: Iterable[str]
 
 
 def check_nominal(nominal: Any) -> None:
-    """Raise a TypeError unless ``nominal`` is None, a text or columns; `fit_columns` compares it with the data."""
+    """Raise a TypeError unless the parameter ``nominal`` is None, a text, or names, positions or booleans of columns.
+
+    `fit_columns` compares it with the data.
+    """
     if nominal is None or isinstance(nominal, str):
         return
     is_collection = isinstance(nominal, list | tuple) or hasattr(nominal, "dtype")
-    if not is_collection or any(not isinstance(column, str | bool | int | np.bool_ | np.integer) for column in nominal):
+    kinds = str | bool | int | np.bool_ | np.integer
+    if not is_collection or not all(isinstance(column, kinds) for column in nominal):
         raise TypeError(f"nominal={nominal!r:.60} must be 'auto', None, or names, positions or booleans of columns.")

@@ -3,7 +3,6 @@
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import AveragedIntervals, Combiner, Uncertainty, UncertaintyDecomposition
 from jaxunc.counting import find_rows_of_fit, warn_of_one_doubt
@@ -12,6 +11,8 @@ from jaxunc.inference import bind
 from jaxunc.interop import n_rows
 from jaxunc.scorers import Interval
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
+
+from ._checked_data import check_fitted
 
 KEEPS_NONE = "pass calibration=(X, y) of such rows"
 KEEPS_SOME = KEEPS_NONE + " (those of the fit, if its forest has bags), or fit it with counts='oob' or 'held_out'"
@@ -28,7 +29,7 @@ class Decision(NamedTuple):
 
 
 class RowsOfFit(NamedTuple):
-    """What a classifier keeps of the rows of its fit; the defaults are what it knows of them if it is from a file."""
+    """What a classifier keeps of the rows of its fit; the defaults are for a classifier from a file."""
 
     hashes: np.ndarray | None = None  # of the rows that weigh something, as `_hash_rows` makes them
     weight: np.ndarray | None = None  # of the rows that leaves count; None if all weigh 1, or the trees came fitted
@@ -36,9 +37,16 @@ class RowsOfFit(NamedTuple):
     counts: str = "inbag"  # the parameter ``counts`` of the fit
     came_fitted: bool = True  # whether trees have seen others than these rows, or may have
 
-    def groups_of(self, X: Any) -> np.ndarray | None:
-        """Return the groups if X has as many rows as the fit; else None, since other rows have no groups."""
-        return None if self.groups is None or len(self.groups) != n_rows(X) else self.groups
+    def are_rows(self, hashes: np.ndarray) -> bool:
+        """Return whether rows with these ``hashes [rows]`` are those of the fit, in the same order.
+
+        Rows of weight 0, of which the fit keeps no hash, may stand between them. False for a classifier from a file.
+        """
+        if self.hashes is None:
+            return False
+        remaining_hashes = iter(hashes.tolist())
+        # ``in`` takes hashes from the iterator up to the one that is looked for, so that the order counts.
+        return all(hash_of_row in remaining_hashes for hash_of_row in self.hashes.tolist())
 
 
 class Deciding:
@@ -50,9 +58,11 @@ class Deciding:
     _fit_record: tuple[Any, ...] = ()  # the fields of `RowsOfFit`, whose class writers such as skops would not trust
 
     def _rows_of_fit(self) -> RowsOfFit:
+        """Return what is kept of the rows of the fit."""
         return RowsOfFit(*self._fit_record)
 
     def predict_proba(self, X: InstancesLike) -> np.ndarray:
+        """Class probabilities ``[instances classes]``, in the order of ``classes_``."""
         raise NotImplementedError
 
     def predict_set(
@@ -111,7 +121,7 @@ class Deciding:
         fitted, and for files, they are looked for as in `jaxunc.learning.oob_dataset` with ``source="held_out"``, and
         maybe only warned of.
         """
-        check_is_fitted(self, "classes_")
+        check_fitted(self, "classes_")
         if coverage is None:
             if by_class is not False or calibration is not None:
                 raise ValueError("by_class and calibration belong to coverage; pass it, or leave them out.")
@@ -148,12 +158,15 @@ class Deciding:
         ValueError, TypeError
             As `jaxunc.decisions.least_cost`, and for names that are not classes.
         """
-        check_is_fitted(self, "classes_")
+        check_fitted(self, "classes_")
         probability, predicted = self._probability_and_class(X)
         matrix = cost_matrix(costs, self.classes_.tolist())
-        label = decided(probability, predicted, matrix, None)
-        rejected = np.zeros(len(label), bool) if reject is None else decided(probability, predicted, matrix, reject) < 0
-        return Decision(self.classes_[label], rejected)
+        decision = decided(probability, predicted, matrix, reject=None)
+        if reject is None:
+            rejected = np.zeros(len(decision), bool)
+        else:
+            rejected = decided(probability, predicted, matrix, reject) < 0  # -1 for a rejection
+        return Decision(self.classes_[decision], rejected)
 
     def predict_interval(self, X: InstancesLike, *, s: float | None = None) -> Interval:
         """Bounds of each class's probability, ``.lower`` and ``.upper`` ``[instances classes]``, wide at few counts.
@@ -167,7 +180,7 @@ class Deciding:
         s
             Strength of the imprecise Dirichlet model, in instances, > 0. Default: 1, or a cautious forest's ``s``.
         """
-        check_is_fitted(self, "classes_")
+        check_fitted(self, "classes_")
         bounds = Interval(*map(np.asarray, self._answer_by(X, AveragedIntervals(1.0 if s is None else s))))
         return bounds.around(self.predict_proba(X))
 
@@ -190,7 +203,7 @@ class Deciding:
         PureLeavesWarning
             If every leaf is pure: by entropy and plausibility aleatoric uncertainty is then 0, and epistemic is all.
         """
-        check_is_fitted(self, "classes_")
+        check_fitted(self, "classes_")
         forest = getattr(self, "forest_", None)  # transduction has none
         if kind != "interval" and forest is not None:
             warn_of_one_doubt(forest)
@@ -202,12 +215,12 @@ class Deciding:
         return probability, probability.argmax(axis=1)
 
     def _answer_by(self, X: Any, combiner: Combiner) -> Any:
-        """Return the answer of another combiner for the leaves that the instances reach."""
+        """Return the answer of another ``combiner`` for the leaves that instances X reach."""
         model: Any = self
         return bind(model.forest_, combiner)(model._instances(X))
 
     def _calibration(self, rows: Any) -> Calibration:
-        """Return calibration rows: the user's ``rows``, a pair (X, y), or for None those that ``fit`` kept.
+        """Return what conformal sets rank: the user's ``rows``, a pair (X, y), or for None the rows that ``fit`` kept.
 
         Rows of the user that all trees have seen are left out. Raises a ValueError if ``fit`` kept none, X and y differ
         in length, or `_answer_unseen` refuses the rows. Raises a TypeError if ``rows`` is no pair.
@@ -222,24 +235,28 @@ class Deciding:
             return Calibration(calibration)
         if not (isinstance(rows, tuple | list) and len(rows) == 2):
             raise TypeError(f"calibration is a {type(rows).__name__}; pass rows and their labels: (X, y).")
-        X, position = rows[0], class_positions(tuple(self.classes_.tolist()), rows[1])
+        X, y = rows
+        position = class_positions(tuple(self.classes_.tolist()), y)
         if n_rows(X) != len(position):
             raise ValueError(f"calibration has {n_rows(X)} rows and {len(position)} labels; pass a label for each.")
-        shares, unseen, weight = self._answer_unseen(X, rows[1])
-        return Calibration(Calibration.kept(shares, position, unseen, weight))
+        probability, unseen, weight = self._answer_unseen(X, y)
+        return Calibration(Calibration.kept(probability, position, unseen, weight))
 
     def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any, np.ndarray | None]:
-        """Return probabilities of calibration rows by trees that have not seen them, the rows with such trees, weights.
+        """Return (probabilities, rows, weights) for calibration rows X with labels ``y``, whose labels no answer knows.
 
-        The probabilities are ``[rows classes]``, the second item is a mask or slice, and the weights are None if all
-        rows weigh alike. Raises a ValueError for rows of the fit, with their labels ``y``, unless these are answered
-        out of bag.
+        Probabilities ``[rows classes]`` are by trees that have not seen the row. The second item, a mask ``[rows]`` or
+        a slice, selects the rows that have such trees, and the weights ``[rows]`` are None if all rows weigh alike.
+        Raises a ValueError for rows of the fit, unless these are answered out of bag.
         """
         self._refuse_rows_of_fit(X, y)
         return self._probability_and_class(X)[0], slice(None), None
 
     def _refuse_rows_of_fit(self, X: Any, y: Any, advice: str = "") -> None:
-        """Raise a ValueError, ending in ``advice``, if calibration rows hold rows of the fit, in any order."""
+        """Raise a ValueError, ending in ``advice``, if calibration rows X with labels ``y`` hold rows of the fit.
+
+        The rows may be in any order.
+        """
         hashes = self._rows_of_fit().hashes
         seen = None if hashes is None else find_rows_of_fit(hashes, self._hash_rows(X, y))
         if seen is not None:

@@ -11,14 +11,14 @@ from sklearn.utils.validation import _check_y, column_or_1d, validate_data
 
 from jaxunc.forest import Forest
 from jaxunc.interop import Opened, Steps, known_to_sklearn, library_of, n_rows, opened, steps_of, transformed
-from jaxunc.tables import Columns, as_csr, is_plain, is_sparse, plain_table
+from jaxunc.tables import Columns, as_csr, is_sparse, plain_rows, plain_table
 
 from ._checked_data import WORDS, check_labels, check_weights, validate_numbers
 from ._pipelines import column_types, columns_read, fit_transformers, reads_categories, restore_types
 
 
 class ReadsRows:
-    """Base class of estimators whose model may be a pipeline: turns raw rows into the rows of its forest."""
+    """Base class of estimators whose model may be a pipeline: it turns raw rows into the rows that a forest reads."""
 
     estimator: Any
     estimator_: Any
@@ -33,11 +33,11 @@ class ReadsRows:
     _default_model: type[Any] = RandomForestClassifier
 
     def _open(self) -> Opened:
-        """Return the parameter ``estimator``, or the default model for None, taken out of its wrappers."""
+        """Return (model or pipeline, its forest, whether it came fitted) for ``estimator`` (None: the default)."""
         return opened(self._default_model() if self.estimator is None else self.estimator)
 
     def _model(self) -> tuple[Any, bool]:
-        """Return the model in ``estimator`` (of a pipeline its last step), and whether it came fitted."""
+        """Return the model in the parameter ``estimator`` (of a pipeline its last step), and whether it came fitted."""
         return self._open()[1:]
 
     @property
@@ -47,23 +47,25 @@ class ReadsRows:
 
     @property
     def _tested_columns(self) -> Columns:
-        """Columns that the fitted trees test."""
+        """Columns of the rows that the fitted trees read."""
         return self.forest_.trees.columns
 
     def _choices(self) -> dict[str, Any]:
-        """Return {setting: value} of the current parameters on which answers depend; ``fit`` keeps it first."""
+        """Return the settings on which answers depend, by name, as the parameters are now; ``fit`` keeps them first."""
         return {"allows_nan": self._allows_nan()}
 
     @property
     def _settings(self) -> dict[str, Any]:
-        """The `_choices` of ``fit``, whatever the parameters are now; those of the parameters where none were kept."""
+        """The settings on which answers depend, by name: as ``fit`` kept them; before a fit, by the parameters."""
         return vars(self).get("_chosen") or self._choices()
 
     def _data_checks(self) -> dict:
+        """Return the arguments with which scikit-learn checks rows: float32 numbers, NaN only where it is allowed."""
         finite = "allow-nan" if self._settings["allows_nan"] else True
         return {"dtype": np.float32, "order": "C", "accept_sparse": "csr", "ensure_all_finite": finite}
 
     def _allows_nan(self) -> bool:
+        """Return whether the model in the parameter ``estimator`` reads NaN; scikit-learn's tags alone may deny it."""
         model, _ = self._model()
         return get_tags(model).input_tags.allow_nan if isinstance(model, BaseEstimator) else True
 
@@ -71,7 +73,7 @@ class ReadsRows:
         """Return rows X, labels y and weights (None if all are 1), checked.
 
         With the ``columns`` of a fitted forest, rows become the numbers that the forest reads, unless it looks values
-        up itself. Without ``columns`` the rows of a pipeline stay raw.
+        up itself. Without ``columns`` the raw rows of a pipeline are returned as they are, and their columns are kept.
         """
         if self._steps:
             y = _check_y(check_labels(self, y), estimator=self)
@@ -92,45 +94,53 @@ class ReadsRows:
         return X, y, check_weights(sample_weight, y)
 
     def _take_raw_columns(self, X: Any, model_or_pipeline: Any = None) -> None:
-        """Keep names, number and types of raw columns: those of a fitted ``model_or_pipeline``, else of X."""
+        """Keep the number, names and types of the raw columns.
+
+        Number and names are those of a fitted ``model_or_pipeline`` if it has names, or if the raw rows X are None;
+        else they are those of X. Types are those of X, or None if X has none.
+        """
         names = getattr(model_or_pipeline, "feature_names_in_", None)
         types = None if X is None else column_types(X)
-        if X is None or names is not None:
-            if not hasattr(model_or_pipeline, "n_features_in_"):
-                raise ValueError(
-                    f"the first step of the pipeline, {self._steps[0][0]!r}, does not tell on which columns it was "
-                    "fitted; pass rows with their labels: fit(X, y)."
-                )
-            self.n_features_in_ = int(model_or_pipeline.n_features_in_)
-        else:
+        if names is None and X is not None:
             validate_data(self, X, reset=True, skip_check_array=True)
+            self._raw_types = types
+            return
+        if not hasattr(model_or_pipeline, "n_features_in_"):
+            raise ValueError(
+                f"the first step of the pipeline, {self._steps[0][0]!r}, does not tell on which columns it was "
+                "fitted; pass rows with their labels: fit(X, y)."
+            )
+        self.n_features_in_ = int(model_or_pipeline.n_features_in_)
         if names is not None:
             self.feature_names_in_ = np.asarray(names)
+            # The columns of X may be in another order, and lack some that were fitted.
             type_of_name = dict(zip(map(str, getattr(X, "columns", ())), types or (), strict=False))
             types = tuple(type_of_name.get(name, "Object") for name in names.tolist()) if type_of_name else None
         self._raw_types = types
 
     @property
     def _columns_read(self) -> tuple[int, ...]:
-        """Positions of the raw columns that the model or its steps read, among those of the fit."""
+        """Positions, among the raw columns of the fit, of those that the model or the pipeline's steps read."""
         names = getattr(self, "feature_names_in_", None)
         return columns_read(self._steps, None if names is None else names.tolist(), self.n_features_in_)
 
     def _instances(self, X) -> Any:
-        """Return raw rows as the fitted trees read them."""
+        """Return raw rows X as the fitted trees read them: the output of the pipeline's steps, or checked numbers."""
         if self._steps:
             return self._output(X)
         if self.forest_.trees.columns.looks_up:  # the trees look up words, or compare in float64
             return X
-        is_array = type(X) is np.ndarray and len(X) > 0 and not hasattr(self, "feature_names_in_")
-        if is_array and is_plain(X, self.forest_.trees.columns):
-            return X  # as the checks would return it; for one row they take ten times as long
+        if type(X) is np.ndarray and len(X) > 0 and not hasattr(self, "feature_names_in_"):
+            rows = plain_rows(X, self.forest_.trees.columns)
+            if rows is not None:
+                return rows  # as the checks would return them; for one row these take 200 µs
         X = validate_numbers(self, X, reset=False, ensure_min_samples=0, **self._data_checks())
         return X if is_sparse(X) else np.asarray(X)
 
     def _output(self, X: Any) -> Any:
-        """Return the output of the pipeline's steps for raw rows, as the fitted trees read it."""
-        X, columns = known_to_sklearn(X), self._tested_columns
+        """Return the output of the pipeline's steps for raw rows X, as the fitted trees read it."""
+        X = known_to_sklearn(X)
+        columns = self._tested_columns
         if n_rows(X) == 0 and n_rows(self._restore_types(X)) == 0:  # most transformers refuse a table without rows
             return np.zeros((0, columns.number), np.float32)
         rows = self._transform(X)
@@ -140,27 +150,35 @@ class ReadsRows:
         return rows if self._reads_given or is_sparse(rows) else np.asarray(rows)
 
     def _rows_of_model(self, rows: Any) -> Any:
-        """Return a pipeline's output ``rows`` as its model reads them: numbers, unless it reads categories itself."""
+        """Return ``rows``, the output of a pipeline's steps, as its model reads them.
+
+        They are checked. Their values become numbers unless the model reads categories itself.
+        """
         if self._reads_given and reads_categories(self._model()[0], rows):
             return rows
         numbers = self._check_numbers(rows)
         return rows if self._reads_given else numbers
 
     def _transform(self, X: Any) -> Any:
-        """Return the output of the pipeline's steps for raw rows; a TypeError for columns of another type."""
+        """Return the output of the pipeline's steps for raw rows X; raise a TypeError for columns of another type."""
         return transformed(self._steps, self._restore_types(X))
 
     def _restore_types(self, X: Any) -> Any:
+        """Return raw rows X with the types that the columns had in the fit; X itself if no types are known."""
         names = getattr(self, "feature_names_in_", None)
         if names is None or self._raw_types is None:
             return X
         return restore_types(X, names.tolist(), self._raw_types, self._columns_read)
 
     def _transform_to_numbers(self, X: Any) -> Any:
+        """Return the output of the pipeline's steps for raw rows X as numbers; raise a ValueError for words."""
         return self._check_numbers(self._transform(X))
 
     def _check_numbers(self, rows: Any) -> Any:
-        """Return a pipeline's output ``rows`` as numbers; a ValueError for words, and for NaN that trees refuse."""
+        """Return ``rows``, the output of a pipeline's steps, as numbers.
+
+        Raises a ValueError for words, and for NaN if the model's trees do not read NaN.
+        """
         try:
             return validate_numbers(self, rows, reset=False, from_pipeline=True, **self._data_checks())
         except ValueError as error:
@@ -174,13 +192,15 @@ class ReadsRows:
     def _fit_copy(self, model_or_pipeline: Any, data: tuple[Any, ...], seed: Any) -> tuple[Any, Any]:
         """Return a fitted copy of a model or pipeline, and the rows that its forest was fitted to.
 
-        ``data`` is a tuple (rows, labels or targets, weights or None). A ``seed`` that is not None sets the forest's
+        ``data`` is a tuple (rows, labels or targets, weights or None). A ``seed`` that is not None draws the forest's
         random state.
         """
-        (X, y, sample_weight), model_or_pipeline, names = data, cast(Any, clone(model_or_pipeline)), None
+        X, y, sample_weight = data
+        model_or_pipeline = cast(Any, clone(model_or_pipeline))
         model = opened(model_or_pipeline).forest
         if seed is not None and "random_state" in model.get_params():
             model.set_params(random_state=check_random_state(seed).randint(np.iinfo(np.int32).max))
+        names = None  # of the columns that a pipeline's steps return
         if steps_of(model_or_pipeline):
             X = fit_transformers(model_or_pipeline, X, y, sample_weight)
             names = None if self._reads_given else getattr(X, "columns", None)
@@ -193,10 +213,10 @@ class ReadsRows:
         return model_or_pipeline, X
 
     def _transform_all(self, model_or_pipeline: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
-        """Return X, transformed by a pipeline's transformers that are fitted to all rows; the pipeline stays unfitted.
+        """Return the output, for all rows X, of a pipeline's transformers that are fitted to all rows.
 
-        Copies of rows are looked for in this output before a split. Return X itself without transformers, or with
-        ``groups``, which make the search for copies needless.
+        In this output copies of rows are looked for before a split. ``model_or_pipeline`` stays unfitted. Return X
+        itself if there are no transformers, or ``groups`` are given, so that nobody looks for copies.
         """
         if not self._steps or groups is not None:
             return X
@@ -205,11 +225,15 @@ class ReadsRows:
         return self._rows_of_model(transformed(steps_of(model_or_pipeline), X))
 
     def __sklearn_tags__(self):
-        """Return scikit-learn's tags: a pipeline allows NaN; it or the model decides whether rows may be sparse."""
+        """Return scikit-learn's tags: whether rows may hold NaN, and may be sparse, as the model or pipeline says.
+
+        A pipeline may always be given NaN.
+        """
         tags = cast(Any, super()).__sklearn_tags__()
         tags.input_tags.allow_nan = self._settings["allows_nan"]
-        whole, model, _ = self._open()
-        if whole is not model:  # the pipeline reads raw rows
-            tags.input_tags.allow_nan, model = True, whole
-        tags.input_tags.sparse = get_tags(model).input_tags.sparse if isinstance(model, BaseEstimator) else True
+        model_or_pipeline, model, _ = self._open()
+        if model_or_pipeline is not model:  # the pipeline reads raw rows
+            tags.input_tags.allow_nan = True
+        is_sklearn = isinstance(model_or_pipeline, BaseEstimator)
+        tags.input_tags.sparse = get_tags(model_or_pipeline).input_tags.sparse if is_sklearn else True
         return tags

@@ -1,7 +1,7 @@
 """Instances → leaves, and the leaves' statistics merged on the way.
 
-Read `_bind`, `_packed_trees` and `_walk`, in this order, to follow a prediction. This drawing of a tree of three tests
-shows the words that these modules use::
+Read `_bind`, `_by_table`, `_packed_trees` and `_walk`, in this order, to follow a prediction. This drawing of a tree of
+three tests shows the words that these modules use::
 
     node 0: x0 > 3?
          ├─ no   node 1: leaf                       top:    the tests of the nodes 0, 1, 2
@@ -31,16 +31,14 @@ from ._bind import (
     READOUTS,
     Answering,
     BoundForest,
-    ByTable,
     HasColumns,
     OfForest,
     OfSums,
     ReadOuts,
     bind,
-    finish_rows,
-    shapes_of,
 )
 from ._by_rows import ByRows
+from ._by_table import ByTable, finish_rows, shapes_of
 from ._device_calls import answer_on_device, in_blocks
 from ._drive import (
     SMALL,

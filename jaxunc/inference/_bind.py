@@ -2,9 +2,6 @@
 
 `bind` chooses an engine. `ByTable` is the usual one. `ByRows` serves where the leaf table would be too large, or empty
 leaves are followed; `Traced` serves where the forest or the combiner is traced. `BoundForest._run` calls the engine.
-`answer_by_table` cuts the instances into parts of few shapes. For each part it runs the compiled programs `merge_chunk`
-(walk, look up, merge) and `_finish_chunk`, or both as one: `merge_and_finish`. On an accelerator one program answers
-all instances: `answer_and_mark`.
 
 `Answering` and `HasColumns` are the protocols of models and of answers: files, streams and clusters use these alone.
 `ReadOuts` has the methods `probability`, `score` and so on, each one call of ``_run``.
@@ -14,9 +11,8 @@ import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, get_args, overload, runtime_checkable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, get_args, overload, runtime_checkable
 
-import equinox as eqx
 import jax
 import jax.export
 import jax.numpy as jnp
@@ -28,7 +24,7 @@ from jaxunc._checks import check_integer, check_one_of, is_concrete
 from jaxunc._numerics import Pickled, copy_in, cores, jit, map_over_devices, own_settings
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Answer, Combiner, as_combiner, read_answer, typed_by_answer
-from jaxunc.forest import Forest, Trees, check_is_forest
+from jaxunc.forest import Forest, check_is_forest
 from jaxunc.tables import (
     Columns,
     Encoded,
@@ -41,190 +37,12 @@ from jaxunc.tables import (
 )
 
 from ._by_rows import ByRows, answer_by_rows
-from ._device_calls import answer_on_device, in_blocks
-from ._drive import HostProgram, Part, Shapes, by_float32, call_shapes, cap_shapes, cut, drive, encode_for, narrow_trees
-from ._export import answer_any_number, export_program
-from ._merge_leaves import Traced, answer_traced, as_mask, is_large, leaf_table, lifted_rows, merge_lifted
-from ._packed_trees import MERGED_NUMBERS, PackedTrees, Spec, of_jax
-from ._plan import CompactTrees, compact
-from ._walk import BLOCKS, CHUNK_BLOCKS, Walk, default_walk
-
-MOST_COLLECTED = 2**22
-"""Most values of a collected plane, one for each instance and tree, that a call makes, unless one instance has more."""
-
-ONE_PROGRAM = 256
-"""Most rows of a chunk that one program merges and finishes, since calling a program takes 30 µs. Larger chunks take
-two programs: all read-outs share the one that merges, and forests of all sizes the one that finishes."""
-
-FEW_COLLECTED = 512
-"""Most rows of a call where the collected values of ``BLOCKS[0]`` rows would be more than `MOST_COLLECTED`."""
-
-
-class ByTable(eqx.Module):
-    """The engine with a leaf table: trees packed for walking, and the statistics lifted from their leaves."""
-
-    forest: Forest
-    packed: PackedTrees
-    compact_trees: CompactTrees | None
-    """The trees that were packed, if their tests of sets read words (`compact`); None if the forest's trees were."""
-
-    @classmethod
-    def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByTable":
-        """Return the engine of a concrete forest and combiner, with the counts lifted and the trees packed."""
-        trees = _with_sets(forest.trees)
-        if (by_rows := lifted_rows(forest, combiner)) is not None:
-            lifted, code = by_rows
-            return cls(forest, PackedTrees.of_rows(forest.trees, lifted, code, combiner.merge, walk=walk), trees)
-        table = leaf_table(forest, combiner)
-        return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, walk=walk), trees)
-
-    @property
-    def walk(self) -> Walk:
-        """The walk that the trees were packed for."""
-        return self.packed.spec.walk
-
-    @staticmethod
-    def suits(forest: Forest, combiner: Combiner, walk: Walk) -> bool:
-        """Return whether this engine can answer: no empty leaf is followed; in "blocks" the table is not `is_large`."""
-        return not forest.follows_forks and (walk == "levels" or not is_large(forest, combiner))
-
-    def for_missing(self) -> "ByTable":
-        """Return the engine with a plan for missing values, which costs a quarter more time."""
-        packed = self.packed.for_missing(self.compact_trees or CompactTrees(self.forest.trees))
-        return ByTable(self.forest, packed, self.compact_trees)
-
-    def on(self, trees: Trees) -> "ByTable":
-        """Return this engine with ``trees`` in place of its own: the same trees on the columns that they test."""
-        return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees), _with_sets(trees))
-
-    def call(self) -> "TableCall":
-        """Return the members of the engine that a call reads."""
-        packed = self.packed
-        n_tests = int(np.sum(np.asarray(packed.plan.depth))) if is_concrete(packed.plan.depth) else 0
-        shapes = shapes_of(packed.spec, packed.n_trees, self.forest.n_features, n_tests)
-        return TableCall(packed.spec, packed.arrays, shapes)
-
-    def lower(self, n_instances: int, combiner: Combiner) -> jax.stages.Lowered:
-        """Return the lowered program that merges the first chunk of ``n_instances``; in "levels" it answers all."""
-        call = self.call()
-        if call.spec.walk == "levels":
-            x = jax.ShapeDtypeStruct((n_instances, self.forest.n_features), jnp.float32)
-            return answer_and_mark.jitted.lower(call.spec, call.block, combiner, "class_scores", call.arrays, x, None)
-        chunk = cut(n_instances, call.shapes, 1)[0].chunk
-        x = jax.ShapeDtypeStruct((chunk.rows, self.forest.n_features), jnp.float32)
-        n_blocks = None if chunk.rows == chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
-        return merge_chunk.jitted.lower(call.spec, chunk.block, call.arrays, x, None, n_blocks)
-
-
-def _with_sets(trees: Trees) -> CompactTrees | None:
-    """Return the compact trees (`compact`) if some of their nodes test sets, else None."""
-    compact_trees = compact(trees)
-    return None if compact_trees.sets is None else compact_trees
-
-
-class TableCall(NamedTuple):
-    """The members of an engine `ByTable` that a call reads, looked up once for all calls.
-
-    Looking up an attribute of a module takes 1 µs, and a call of one row 30 µs. The arrays of `PackedTrees` are a
-    tuple, which JAX flattens faster than a module.
-    """
-
-    spec: Spec
-    arrays: tuple[Any, ...]
-    shapes: Shapes
-
-    @property
-    def block(self) -> int:
-        """Number of instances that an accelerator works on at a time."""
-        return (self.shapes.large or self.shapes.single).block
-
-
-def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
-    """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` on the host.
-
-    ``call`` is of the engine that suits ``values``: with or without missing values. ``readout`` is one of `READOUTS`.
-    ``mask`` is a tree mask of NumPy or None. ``threads`` run the calls of parts.
-    """
-    spec, arrays, shapes = call
-
-    def score(part: Part) -> PyTree:
-        """Return the answer of one part: merged and finished by one program if it has few rows, else by two."""
-        chunk, rows_and_mask = part.chunk, (part.of(values), part.of(mask))
-        if chunk.rows <= ONE_PROGRAM:
-            return merge_and_finish(spec, chunk.block, combiner, readout, arrays, *rows_and_mask, part.number)
-        return _finish_chunk(combiner, readout, merge_chunk(spec, chunk.block, arrays, *rows_and_mask, part.number))
-
-    return drive(score, cut(len(values), cap_shapes(shapes, values), threads), threads)
-
-
-def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Shapes:
-    """Return the shapes of calls for ``n_trees`` trees, packed as ``spec`` says, and data of ``n_features`` columns.
-
-    ``n_tests`` is about the number of tests that an instance meets in all trees, 0 if it is not known. Calls have fewer
-    rows where planes are wide, and in the walk "blocks" where trees' values are collected.
-    """
-    on_host, layout, collects = spec.walk == "blocks", spec.layout, spec.layout.planes.collects
-    n_columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
-    shapes = call_shapes(spec.walk, n_trees, n_columns, n_tests, spec.small_block)
-    if layout.is_wide:
-        n_numbers = layout.width * (n_trees if collects else 1)
-        return shapes.of_at_most(MERGED_NUMBERS // n_numbers, spec.block)
-    if not on_host or not collects:
-        return shapes
-    most_rows = MOST_COLLECTED // n_trees
-    if most_rows < BLOCKS[0]:
-        return shapes.of_at_most(min(FEW_COLLECTED, max(most_rows, 1)), FEW_COLLECTED)
-    return shapes if most_rows >= CHUNK_BLOCKS * BLOCKS[0] else shapes._replace(large=None)
-
-
-@partial(HostProgram, static_argnums=(0, 1))
-def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
-    """Return the statistic of a chunk's rows ``x``, merged over the packed trees with ``arrays`` and ``spec``.
-
-    ``n_blocks`` is the number of the first blocks, of ``block`` instances each, that are walked: None for all rows.
-    ``mask`` is a tree mask of the rows or None.
-    """
-    return PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
-
-
-@partial(HostProgram, static_argnums=(0, 1, 3))
-def answer_and_mark(
-    spec: Spec, block: int, combiner: Combiner, readout: str | None, arrays: tuple, x, mask
-) -> tuple[PyTree, Array]:
-    """Return (answers, mark) of a batch ``x`` on an accelerator, which works on at most ``block`` instances at a time.
-
-    Other arguments are as for `merge_and_finish`. The mark says whether values are missing or infinite (`in_blocks`).
-    """
-    return in_blocks(partial(merge_and_finish.function, spec, block, combiner, readout, arrays), block, x, mask)
-
-
-@partial(HostProgram, static_argnums=(0, 1, 3))
-def merge_and_finish(
-    spec: Spec, block: int, combiner: Combiner, readout: str | None, arrays: tuple, x, mask, n_blocks=None
-) -> PyTree:
-    """Return the answers for a chunk, or one ``readout`` of them (`READOUTS`); arguments as for `merge_chunk`."""
-    stat = PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
-    return finish_rows(combiner, readout, stat, len(x))
-
-
-def finish_rows(combiner: Combiner, readout: str | None, stat: PyTree, n: int) -> PyTree:
-    """Return the answers, or one ``readout`` (`READOUTS`), for ``stat``, the merged statistic of ``n`` instances.
-
-    An answer has the same bits for one instance as among several.
-    """
-    if n > 1:
-        return read_answer(combiner.finish(stat), readout)
-    # A single instance is finished as two equal ones. XLA divides several numbers by a common one through its
-    # reciprocal, but not a single number.
-    stat = jax.tree.map(lambda array: jnp.repeat(array, 2, axis=0) if array.ndim else array, stat)
-    answer = read_answer(combiner.finish(lax.optimization_barrier(stat)), readout)
-    return jax.tree.map(lambda array: array[:1] if array.ndim else array, answer)
-
-
-@jit(static_argnums=1)
-def _finish_chunk(combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
-    """Return the answers for a chunk's ``merged`` statistic, or one ``readout`` of them (`READOUTS`)."""
-    return read_answer(combiner.finish(merged), readout)
+from ._by_table import ByTable, FlatCombiner, TableCall, answer_and_mark, answer_by_table
+from ._device_calls import answer_on_device
+from ._drive import by_float32, encode_for, narrow_trees
+from ._merge_leaves import Traced, answer_traced, as_mask, merge_lifted
+from ._packed_trees import of_jax
+from ._walk import FEW, Walk, default_walk
 
 
 @runtime_checkable
@@ -242,7 +60,7 @@ class Answering(Protocol):
         ...
 
     def answer(self, X: Any, /) -> Any:
-        """Return the answer for instances ``[instances features]``; a new number of them compiles no model anew."""
+        """Return the answer for instances ``X [instances features]``; a new number of them compiles no model anew."""
         ...
 
     def blank_answer(self) -> Any:
@@ -256,23 +74,24 @@ class OfSums(Protocol):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The bound forests, called the model's parts."""
+        """The bound forests whose merged statistics make the answer."""
         ...
 
     def over(self, place: Callable[[Any], Any], /) -> Any:
-        """Return the same model with ``place(part)`` for each of its bound forests, such as the sharded forest."""
+        """Return the same model with ``place(part)`` in place of each bound forest ``part``, such as a sharded one."""
         ...
 
     def of_sums(self, *stats: PyTree) -> dict[str, Any]:
-        """Return the columns of an answer for one instance, by name, from its merged statistics, one for each part.
+        """Return the columns of an answer for one instance, by name.
 
-        Exporters call it, in a program with 64-bit numbers.
+        ``stats`` has the instance's merged statistic of each of the `parts`. Exporters call this method, in a program
+        with 64-bit numbers.
         """
         ...
 
 
 class OfForest:
-    """Base of models with a forest: their columns and class labels are the forest's."""
+    """Base of models with a forest, whose columns and class labels they have."""
 
     forest: Any
     combiner: Any
@@ -294,7 +113,7 @@ class HasColumns(Protocol):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The outputs that `columns` takes, such as ``"class"`` and ``"probability"`` (see `jaxunc.streaming`)."""
+        """The names that `columns` takes, such as ``"class"`` and ``"probability"`` (see `jaxunc.streaming`)."""
         ...
 
     def columns(self, output: str, /) -> dict[str, Any]:
@@ -311,10 +130,13 @@ READOUTS = (None, "class_scores", "score", "probability", "log_probability")
 
 
 class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
-    """Base of bound forests: a combiner's read-outs for NumPy, JAX, pandas or sparse data ``[instances features]``."""
+    """Base of bound forests: a combiner's read-outs for NumPy, JAX, pandas or sparse data ``[instances features]``.
+
+    With a ``tree_mask``, booleans ``[instances trees]``, only the trees count that are True for an instance.
+    """
 
     combiner: Combiner[AnswerT]
-    """The combiner."""
+    """What makes one answer of the leaves that an instance reaches."""
 
     @property
     @abc.abstractmethod
@@ -327,7 +149,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
 
     @cached_property
     def _answer_of_one(self) -> PyTree:
-        """The shapes and types of an answer for one instance, cached since the combiner is traced for them."""
+        """The answer for one instance, with shapes and types in place of arrays; cached, since it takes a trace."""
         columns = self.forest.n_classes * len(self.combiner.count_sets)
         counts = jax.ShapeDtypeStruct((1, self.forest.n_trees, columns), self.forest.count_table.dtype)
         return jax.eval_shape(self.combiner.answer, counts)
@@ -345,12 +167,12 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
     @overload
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT: ...
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
-        """Return class scores ``[instances classes]``, or whatever the combiner's ``__call__`` returns for counts."""
+        """Return the class scores ``[instances classes]``, or the combiner's whole answer if it is no `Answer`."""
         return self._run(X, tree_mask, "class_scores")
 
     @typed_by_answer
     def score(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
-        """Return the combiner's published score ``[instances]`` of two classes, positive for class 1."""
+        """Return the score ``[instances]`` of two classes that the combiner's authors define, positive for class 1."""
         return self._run(X, tree_mask, "score")
 
     @typed_by_answer
@@ -369,11 +191,14 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
 
     @abc.abstractmethod
     def with_rule(self, combiner: Combiner[Any]) -> "ReadOuts[Any]":
-        """Return the same kind of model with the forest bound to another combiner."""
+        """Return a model of the same kind, with the forest bound to ``combiner`` in place of this one."""
 
     @abc.abstractmethod
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return the ``readout`` (one of `READOUTS`) of the answer for instances ``X``; the whole answer for None."""
+        """Return one ``readout`` (`READOUTS`) of the answer for instances ``X``; for None the whole answer.
+
+        ``tree_mask`` is as for the public methods.
+        """
 
 
 EachT = TypeVar("EachT")
@@ -470,7 +295,7 @@ def bind(
 Engine: TypeAlias = ByTable | ByRows | Traced
 """The kinds of engines: each has a forest, walks instances and merges statistics; the combiner finishes."""
 
-_TRANSIENT_ATTRIBUTES = {"_missing_guess", "_on_float32", "_on_tested", "_raw_engine", "_traceable"}
+_TRANSIENT_ATTRIBUTES = {"_flat_combiner", "_missing_guess", "_on_float32", "_on_tested", "_raw_engine", "_traceable"}
 """Attributes of a bound forest that copies and pickles leave out, since they are made again."""
 
 
@@ -575,14 +400,14 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             raise TypeError("The bound forest is traced: its values are not known. Export it outside of jit and vmap.")
         # The program's float32 instances go through float32 thresholds, without codes of the cuts.
         bound = self if self.columns.cuts is None else self._on_float32
-        model = bound._engine(True), self.combiner
-        return export_program(partial(_answer_traced, readout), model, self.forest.n_features, platforms)
+        model = bound._engine(missing=True), self.combiner
+        return _export_program(partial(_answer_traced, readout), model, self.forest.n_features, platforms)
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine, with packed arrays of JAX even if `jax.device_get` has made them NumPy's (`of_jax`).
+        """The engine that answers, as the bound forest's pytree holds it.
 
-        The pytree of the bound forest holds this engine.
+        Its packed arrays are JAX's, even if `jax.device_get` has made them NumPy's (`of_jax`).
         """
         return of_jax(self._raw_engine)
 
@@ -596,7 +421,10 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return bind(self.forest, combiner, threads=self.threads, walk=self.engine.walk)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return the ``readout`` of the answer, one of `READOUTS`; None for the whole answer."""
+        """Return one ``readout`` (`READOUTS`) of the answer for instances ``X``; for None the whole answer.
+
+        ``tree_mask`` is a tree mask or None.
+        """
         if not (self._is_concrete and is_concrete(X, tree_mask)):
             return self._run_traced(X, tree_mask, readout)
         bound, values, missing = self._encode(X)
@@ -604,18 +432,23 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return bound._answer_rows(values, missing, mask, readout)
 
     def _run_traced(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return the answer, or one ``readout`` of it, within the caller's program."""
+        """Return `_run`'s result where ``X``, ``tree_mask`` or the bound forest are traced by the caller's program."""
         columns, n_trees, _ = self._call_settings
+
+        def answer_rows(bound, rows, mask):
+            return bound._traceable(rows, mask, readout)
+
         with own_settings():
             X = encode_traced(X, columns)
             mask = as_mask(tree_mask, X.shape[0], n_trees)
-            return map_over_devices(lambda bound, x, mask: bound._traceable(x, mask, readout), X, mask, beside=self)
+            return map_over_devices(answer_rows, X, mask, beside=self)
 
     def _encode(self, X) -> tuple["BoundForest[AnswerT]", Any, bool | None]:
         """Return (bound forest that answers, encoded instances, whether values are missing) for concrete ``X``.
 
-        The bound forest is `_on_float32` for float32 instances and trees that compare codes, `_on_tested` for sparse
-        ones, else this one. None for missing values: an accelerator's program looks for them itself.
+        The bound forest is `_on_float32` if the instances are float32 and trees compare codes. It is that of
+        `_on_tested` for sparse instances, else this one. On an accelerator the last value may be None: a program then
+        looks for missing values.
         """
         columns, _, on_device = self._call_settings
         if columns.cuts is None:
@@ -632,18 +465,28 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return self, values, missing
 
     def _answer_rows(self, values, missing: bool | None, mask, readout: str | None) -> PyTree:
-        """Return the answer, or one ``readout`` of it, for what `_encode` returns and a tree ``mask`` or None."""
-        if self._call_settings[2]:
+        """Return the answer, or one ``readout`` of it, for encoded instances ``values``.
+
+        ``values`` and ``missing`` are what `_encode` returns; ``mask`` is a tree mask or None.
+        """
+        _, _, on_device = self._call_settings
+        if on_device:
             return self._run_on_device(values, missing, mask, readout)
-        mask, missing = None if mask is None else np.asarray(mask), bool(missing)
-        if isinstance(engine := self._engine(missing), ByTable):
-            return answer_by_table(self._call(missing), self.combiner, readout, values, mask, self.threads)
+        if mask is not None:
+            mask = np.asarray(mask)
+        missing = bool(missing)
+        engine = self._engine(missing)
+        if isinstance(engine, ByTable):
+            return answer_by_table(self._call(missing), self._flat_combiner, readout, values, mask, self.threads)
         if isinstance(engine, ByRows):
             return answer_by_rows(engine, self.combiner, readout, values, mask, self.threads)
         return answer_traced(engine, self.combiner, readout, values, mask)
 
     def _call(self, missing: bool) -> TableCall:
-        """Return what a call reads of the engine `ByTable`, for data with or without missing values; cached."""
+        """Return the members of the engine that a call reads (`ByTable.call`); cached.
+
+        ``missing`` says whether data have missing values. The engine must be a `ByTable`.
+        """
         call = self._calls.get(missing)
         if call is None:
             engine = self._engine(missing)
@@ -656,8 +499,8 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     def _run_on_device(self, values, missing: bool | None, mask, readout: str | None) -> PyTree:
         """Return an accelerator's answer, or one ``readout`` of it, for ``values`` of the host or of a device.
 
-        ``mask`` is a tree mask or None. ``missing`` tells whether values are missing; None if nobody has looked: the
-        program then does. What is found is kept, as the guess for the next batch.
+        ``mask`` is a tree mask or None. ``missing`` tells whether values are missing; for None the program looks
+        for missing values. Whether there were any is kept, as a guess for the next batch.
         """
 
         def program(with_missing: bool, x, mask) -> tuple[PyTree, Array]:
@@ -665,7 +508,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             return answer_and_mark(call.spec, call.block, self.combiner, readout, call.arrays, x, mask)
 
         # Values of a row and planes of its statistic, 4 bytes each: the same number with and without missing values.
-        row_numbers = values.shape[1] + self._call(False).spec.layout.width
+        row_numbers = values.shape[1] + self._call(missing=False).spec.layout.width
         row_bytes = 4 * row_numbers + (0 if mask is None else mask.shape[1])
         answer, self._missing_guess = answer_on_device(
             program, values, mask, row_bytes, missing=missing, guess=self._missing_guess
@@ -683,24 +526,33 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return engine.forest.trees.columns, engine.forest.n_trees, on_device
 
     @cached_property
-    def _traceable(self) -> Callable[[Any, Any, str | None], PyTree]:
-        """The function that answers traced instances: (instances of `encode_traced`, mask, read-out) → answer.
+    def _flat_combiner(self) -> "FlatCombiner":
+        """The combiner as programs take it on the host; cached."""
+        return FlatCombiner.of(self.combiner)
 
-        It is jitted, so that `vmap` or `grad` without `jit` run it as one program. Operation by operation, combiners
-        would round differently.
+    @cached_property
+    def _traceable(self) -> Callable[[Any, Any, str | None], PyTree]:
+        """The function (instances of `encode_traced`, tree mask or None, read-out) → answer, for traced instances.
+
+        The function is jitted, so that `vmap` or `grad` without `jit` run it as one program. Operation by operation,
+        combiners would round differently.
         """
 
         def answer(X: Any, mask: Any, readout: str | None) -> PyTree:
-            model, answer_rows = (self._engine(True), self.combiner), partial(_answer_traced, readout)
+            model = self._engine(missing=True), self.combiner
+            answer_rows = partial(_answer_traced, readout)
             if isinstance(X.shape[0], int):
                 return answer_rows(model, X, mask)
-            return answer_any_number(answer_rows, model, X, mask)
+            return _answer_any_number(answer_rows, model, X, mask)
 
         return jit(answer, static_argnums=2) if self._is_concrete else answer
 
     @cached_property
     def _on_tested(self) -> tuple["BoundForest[AnswerT]", np.ndarray | None]:
-        """(bound forest on the columns that its trees test, their positions); (itself, None) if these are all."""
+        """(this bound forest with only the columns that its trees test, positions of these columns); cached.
+
+        It is (the bound forest itself, None) if the trees test all columns.
+        """
         engine = self.engine
         trees, positions = narrow_trees(engine.forest.trees)
         if positions is None:
@@ -711,7 +563,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _on_float32(self) -> "BoundForest[AnswerT]":
-        """The bound forest whose thresholds are float32 numbers in place of codes, for instances that float32 holds."""
+        """This bound forest with thresholds that are float32 numbers, not codes: for instances of float32; cached."""
         engine = self.engine
         forest = dataclasses.replace(engine.forest, trees=by_float32(engine.forest.trees))
         return bind(forest, self.combiner, threads=self.threads, walk=self.engine.walk)
@@ -749,9 +601,9 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
 
 def _answer_traced(readout: str | None, model: tuple[Engine, Combiner], X: jax.Array, mask) -> PyTree:
-    """Return the answer, or one ``readout`` of it, of ``X`` under ``mask`` in a caller's program.
+    """Return the answer for encoded instances ``X``, or one ``readout`` of it, in a caller's program.
 
-    The ``model`` is (engine for data with missing values, combiner).
+    ``model`` is (engine for data with missing values, combiner), and ``mask`` a tree mask or None.
     """
     engine, combiner = model
     if isinstance(engine, ByTable):
@@ -760,3 +612,80 @@ def _answer_traced(readout: str | None, model: tuple[Engine, Combiner], X: jax.A
     else:
         stat = merge_lifted(engine.forest, combiner, X, mask)  # raises an error where empty leaves are followed
     return read_answer(combiner.finish(stat), readout)
+
+
+_EXPORTED_BLOCKS = (FEW, 512, 2048)
+"""Sizes of blocks in an exported program. It uses the smallest that holds all instances, else the largest."""
+
+_RowsAnswer: TypeAlias = Callable[[PyTree, jax.Array, Any], PyTree]
+"""Function that answers a block: (model, instances, tree mask or None) → answer, of arrays with a row for each
+instance, and of numbers for all instances."""
+
+
+def _export_program(
+    answer_rows: _RowsAnswer, model: PyTree, n_features: int, platforms: Sequence[str] | None
+) -> jax.export.Exported:
+    """Return the program of `BoundForest.export`, which holds the arrays of ``model`` as constants.
+
+    Its argument is float32 ``[instances n_features]``, for any number of instances. ``platforms`` are those on which it
+    is to run; None stands for this process's.
+    """
+
+    def answer(x: jax.Array) -> PyTree:
+        # Plain arrays, since the types of answers cannot be read without this library.
+        return _name_arrays(_answer_any_number(answer_rows, model, x, mask=None))
+
+    # A symbolic size is 1 at least, but there may be no instances.
+    (n,) = jax.export.symbolic_shape("instances_and_one - 1")
+    rows = jax.ShapeDtypeStruct((n, n_features), jnp.float32)
+    with own_settings():
+        return jax.export.export(jax.jit(answer), platforms=platforms)(rows)
+
+
+def _answer_any_number(answer_rows: _RowsAnswer, model: PyTree, x: jax.Array, mask: Any) -> PyTree:
+    """Return ``answer_rows(model, x, mask)``, made in blocks; the number of instances ``x`` may be symbolic."""
+    # The barriers hide that these are constants. With constants the compiler would round differently than it does in a
+    # bound forest's programs, where they are arguments.
+    model = jax.tree.map(lax.optimization_barrier, model)
+    # A program is compiled for a concrete number of instances, which decides the branch; other branches are dropped.
+    branch = sum((jnp.asarray(x.shape[0]) > size).astype(jnp.int32) for size in _EXPORTED_BLOCKS[:-1])
+    answer_block = partial(answer_rows, model)
+    return lax.switch(branch, [partial(_in_blocks, answer_block, size) for size in _EXPORTED_BLOCKS], x, mask)
+
+
+def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: jax.Array, mask: Any) -> PyTree:
+    """Return the answers ``answer_block(rows, mask of rows)`` for all instances ``x``, in blocks of ``size`` rows.
+
+    The last block is padded. ``mask`` is a tree mask or None.
+    """
+    n = x.shape[0]
+    n_rows = n // size * size + size  # one block at least, possibly empty, so that shapes are known for n = 0
+    padded = jax.tree.map(lambda array: jnp.pad(array, ((0, n_rows - n), (0, 0))), (x, mask))
+
+    def block_at(start):
+        return jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, size), padded)
+
+    answer = jax.eval_shape(lambda: answer_block(*block_at(0)))
+    # A number in the answer stands for all instances, and does not depend on them: each block has it. So one block is
+    # answered also for n = 0.
+    room = jax.tree.map(lambda part: jnp.zeros((n_rows, *part.shape[1:]) if part.ndim else (), part.dtype), answer)
+
+    def write_block(i, room):
+        def write(whole, block_rows):
+            if block_rows.ndim == 0:
+                return block_rows
+            return lax.dynamic_update_slice_in_dim(whole, block_rows, i * size, 0)
+
+        return jax.tree.map(write, room, answer_block(*block_at(i * size)))
+
+    n_blocks = jnp.maximum(-(-jnp.asarray(n) // size), 1)
+    filled = lax.fori_loop(0, n_blocks, write_block, room)
+    return jax.tree.map(lambda array: array[:n] if array.ndim else array, filled)
+
+
+def _name_arrays(answer: PyTree) -> PyTree:
+    """Return ``answer`` if it is an array, else its arrays by name: a dictionary, read without this library's types."""
+    if isinstance(answer, jax.Array):
+        return answer
+    leaves = jax.tree_util.tree_leaves_with_path(answer)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}

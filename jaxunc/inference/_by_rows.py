@@ -43,12 +43,12 @@ class BlockLeaves(NamedTuple):
     empty: Empty
     """The pairs of an instance and a tree in which the instance ends in an empty leaf, and is routed on."""
     sums: np.ndarray
-    """Sum of the counts of the leaves that each pair of ``empty`` reaches, ``[pairs classes]``; ``[0]`` in the mode
-    "average"."""
+    """Sum of the counts of the leaves that each pair of ``empty`` reaches, ``[pairs classes]``; without entries in the
+    mode "average"."""
 
 
 RowsAnswer = Callable[[Part, BlockLeaves, Any], PyTree]
-"""Function that answers a block: (part, leaves of its instances, mask or None) → answer."""
+"""Function that answers a block of instances: (part, leaves of the instances, tree mask or None) → answer."""
 
 
 class ByRows(eqx.Module):
@@ -58,19 +58,21 @@ class ByRows(eqx.Module):
     reading: Forest
     """The forest with the count sets that the combiner reads (`Forest.reading`)."""
     plan: Plan
+    """The trees' plan, for data with missing values."""
     walk: Walk = eqx.field(static=True)
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByRows":
-        """Return the engine, with a plan for missing values; a ValueError if the combiner does not suit the forest."""
-        Traced.of(forest, combiner)
+        """Return the engine of a forest and a combiner; raise a ValueError if the combiner does not suit the forest."""
+        Traced.of(forest, combiner)  # which raises the error
         plan = make_plan(forest.trees, missing=True, top=tall_top(forest.trees))
         return cls(forest, forest.reading(combiner.count_sets), plan, walk)
 
     def on(self, trees: Trees) -> "ByRows":
-        """Return this engine with ``trees`` in place of its own: the same trees on the columns that they test."""
+        """Return this engine with ``trees``, which are its own trees on only the columns that they test."""
         plan = make_plan(trees, missing=True, top=self.plan.top)
-        forest, reading = (dataclasses.replace(member, trees=trees) for member in (self.forest, self.reading))
+        forest = dataclasses.replace(self.forest, trees=trees)
+        reading = dataclasses.replace(self.reading, trees=trees)
         return ByRows(forest, reading, plan, self.walk)
 
 
@@ -88,9 +90,11 @@ def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, valu
 
     def score(stretch: Part) -> PyTree:
         """Return one answer for all instances of a stretch, computed block by block."""
-        parts, row_range = cut(stretch.stop - stretch.start, Shapes(Chunk(size, size)), 1), slice(*stretch[:2])
-        x, in_mask = values[row_range], None if mask is None else mask[row_range]
-        blocks = dict(zip(parts, thread_map(threads)(lambda part: _route(engine, part.of(x)), parts), strict=True))
+        x = values[stretch.start : stretch.stop]
+        in_mask = None if mask is None else mask[stretch.start : stretch.stop]
+        parts = cut(stretch.n_instances, Shapes(Chunk(size, size)), threads=1)
+        route_part = lambda part: _route(engine, part.of(x))
+        blocks = dict(zip(parts, thread_map(threads)(route_part, parts), strict=True))
         if forest.follows_forks and forest.empty_leaves == "average":
             answer_block = _with_averages(engine, combiner, readout, x, code)
         else:
@@ -98,7 +102,8 @@ def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, valu
         # A block's answer is fetched before the thread begins the next, so that their memory does not add up.
         return drive_on_host(lambda part: answer_block(part, blocks[part], part.of(in_mask)), parts, threads)
 
-    return jax.device_put(drive(score, cut(len(values), Shapes(Chunk(STRETCH, STRETCH)), 1), 1))
+    stretches = cut(len(values), Shapes(Chunk(STRETCH, STRETCH)), threads=1)
+    return jax.device_put(drive(score, stretches, threads=1))
 
 
 def _route(engine: ByRows, x) -> BlockLeaves:
@@ -106,34 +111,41 @@ def _route(engine: ByRows, x) -> BlockLeaves:
     forest = engine.forest
     leaves = np.asarray(planned_leaf_index(forest.trees, engine.plan, x, engine.walk))
     if not forest.follows_forks:  # no pair is routed on
-        return BlockLeaves(
-            leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, engine.reading.count_table.shape[1]))
-        )
+        no_pairs = np.zeros(0, np.int64)
+        no_sums = np.zeros((0, engine.reading.count_table.shape[1]))
+        return BlockLeaves(leaves, Empty(no_pairs, no_pairs, no_pairs), no_sums)
     empty = empty_pairs(forest.trees, leaves)
-    is_sum = forest.empty_leaves == "sum"
-    return BlockLeaves(leaves, empty, counts_reached(engine.reading, engine.plan, x, empty) if is_sum else np.zeros(0))
+    sums = np.zeros(0)
+    if forest.empty_leaves == "sum":
+        sums = counts_reached(engine.reading, engine.plan, x, empty)
+    return BlockLeaves(leaves, empty, sums)
 
 
 def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dict[Part, BlockLeaves]) -> RowsAnswer:
-    """Return the function that answers the ``blocks`` of a stretch, with a sum of counts for each empty pair.
+    """Return the function that answers a block of a stretch, in the mode "sum" or without following empty leaves.
 
-    ``table`` and ``code [trees nodes]`` are those of `Forest.leaf_rows`. The function reads rows of the table, and
-    behind them the distinct sums of all ``blocks``. It returns one read-out, or for None the whole answer.
+    ``table`` and ``code [trees nodes]`` are those of `Forest.leaf_rows`. ``blocks`` has all blocks of the stretch. A
+    pair that ends in an empty leaf gets a row of its sum of counts: the distinct sums lie behind the rows of ``table``.
+    The function returns one ``readout`` (`READOUTS`); for None the whole answer.
     """
     block_sums = [block.sums for block in blocks.values()]
     distinct, sum_index = distinct_rows(np.concatenate(block_sums))
     # The rows of each block's sums in the table that has them behind the count vectors.
     sum_rows = np.split(sum_index + len(table), np.cumsum([len(rows) for rows in block_sums])[:-1])
     rows_of_part = dict(zip(blocks, sum_rows, strict=True))
-    table, sum_table = jnp.asarray(table), padded_table(distinct)
+    table = jnp.asarray(table)
+    sum_table = padded_table(distinct)
     dtype = counts_dtype(table, sum_table)  # one type, since a combiner may lift other planes from integers than floats
     both_tables = table.astype(dtype), sum_table.astype(dtype)
     by_tree = has_tree_fields(combiner)
     counts = np.concatenate([np.asarray(rows) for rows in both_tables])
-    stat = None if by_tree else jax.tree.map(_concatenate_rows, *(lift_rows(combiner, rows) for rows in both_tables))
+    stat = None
+    if not by_tree:
+        table_stat, sum_stat = (lift_rows(combiner, rows) for rows in both_tables)
+        stat = jax.tree.map(_concatenate_rows, table_stat, sum_stat)
 
     def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
-        """Return the answer of the block ``part``, whose empty leaves have rows of sums behind the count table."""
+        """Return the answer of the block ``part`` under its tree ``mask`` or None."""
         rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
         rows[block.empty.instance, block.empty.tree] = rows_of_part[part]
         if by_tree:
@@ -144,39 +156,46 @@ def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dic
 
 
 def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, code) -> RowsAnswer:
-    """Return the function that answers blocks of the stretch ``x``, with an average of statistics for each empty pair.
+    """Return the function that answers a block of a stretch in the mode "average".
 
-    ``code [trees nodes]`` is that of `Forest.leaf_rows`. The function reads rows of lifted statistics, and behind them
-    the averages of the block's empty leaves. It returns one read-out, or for None the whole answer.
+    ``x`` are the instances of the stretch, and ``code [trees nodes]`` is that of `Forest.leaf_rows`. A pair that ends
+    in an empty leaf gets a row of its average: the averages of a block lie behind the rows of lifted statistics. The
+    function returns one ``readout`` (`READOUTS`); for None the whole answer.
     """
-    if by_tree := has_tree_fields(combiner):  # a row for each leaf of each tree
+    by_tree = has_tree_fields(combiner)
+    if by_tree:  # a row for each leaf of each tree
         stat = jax.tree.map(np.asarray, leaf_table(engine.forest, combiner))
         code = np.arange(code.size, dtype=np.int32).reshape(code.shape)
     else:
         stat = jax.tree.map(np.asarray, lift_rows(combiner, engine.reading.leaf_rows()[0]))
     arrays, structure = jax.tree.flatten(stat)
-    is_plane = [array.ndim > by_tree for array in arrays]  # other arrays are a number for each tree, or for all trees
-    # [rows ...]: with a row for each leaf of each tree the axes of trees and nodes become one.
-    planes = [a.reshape(-1, *a.shape[1 + by_tree :]) for a, flag in zip(arrays, is_plane, strict=True) if flag]
-    kinds = (kind for kind, flag in zip(merge_kinds(combiner.merge, stat), is_plane, strict=True) if flag)
-    neutral = [-np.inf if kind == "max" else np.inf for kind in kinds]
+    n_row_axes = 2 if by_tree else 1  # of trees and nodes, or of rows
+    is_plane = [array.ndim >= n_row_axes for array in arrays]  # other arrays are a number for each tree, or for all
+    plane_indices = [i for i, flag in enumerate(is_plane) if flag]
+    planes = [arrays[i].reshape(-1, *arrays[i].shape[n_row_axes:]) for i in plane_indices]  # [rows ...]
+    kinds = merge_kinds(combiner.merge, stat)
+    # inf is the neutral value of a minimum, -inf that of a maximum; in an average 0 stands for it.
+    neutral = [-np.inf if kinds[i] == "max" else np.inf for i in plane_indices]
 
     def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
-        """Return the answer of the block ``part``, whose empty leaves have rows of averages behind the statistics."""
+        """Return the answer of the block ``part`` under its tree ``mask`` or None."""
 
         def read(tree, node):
-            """Return a 1 for each leaf, so that the sums begin with the number of leaves; and the leaves' planes."""
-            # inf is the neutral value of a minimum, -inf that of a maximum; in an average 0 stands for it.
-            values = zip(planes, neutral, strict=True)
-            reached = ((plane[code[tree, node]], value) for plane, value in values)
-            return [np.ones(len(node)), *(np.where(array == value, 0, array) for array, value in reached)]
+            """Return the planes of leaves, and before them a 1 for each leaf, whose sum is the number of leaves."""
+            leaf_arrays = [np.ones(len(node))]
+            for plane, neutral_value in zip(planes, neutral, strict=True):
+                values = plane[code[tree, node]]
+                leaf_arrays.append(np.where(values == neutral_value, 0, values))
+            return leaf_arrays
 
         sizes, *sums = sums_reached(engine.forest.trees, engine.plan, part.of(x), block.empty, read)
-        n_new, n_rows = power_of_two(len(sizes), SMALLEST_ROUND), planes[0].shape[0] if planes else 0
+        n_new = power_of_two(len(sizes), SMALLEST_ROUND)
+        n_rows = planes[0].shape[0] if planes else 0
         rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
         rows[block.empty.instance, block.empty.tree] = n_rows + np.arange(len(sizes))
-        extended = iter(_append_averages(plane, total, sizes, n_new) for plane, total in zip(planes, sums, strict=True))
-        stat_arrays = [next(extended) if flag else array for array, flag in zip(arrays, is_plane, strict=True)]
+        stat_arrays = list(arrays)
+        for i, plane, total in zip(plane_indices, planes, sums, strict=True):
+            stat_arrays[i] = _append_averages(plane, total, sizes, n_new)
         return _merge_rows(combiner, structure.unflatten(stat_arrays), rows, readout, mask, tuple(is_plane))
 
     return answer
@@ -191,29 +210,35 @@ def _merge_rows(
     mask: Bool[Array, "instances trees"] | None,
     is_plane: tuple[bool, ...] | None = None,
 ) -> PyTree:
-    """Return the answer, or the ``readout`` of it, for instances whose leaves in each tree are ``rows`` of ``stat``.
+    """Return the answer, or one ``readout`` of it, for instances whose leaves in each tree are ``rows`` of ``stat``.
 
     ``stat`` is a lifted statistic. Its arrays are planes ``[rows ...]``, or have a number for each tree, or one number
-    for all trees. ``is_plane`` tells which arrays are planes; None stands for those with an axis.
+    for all trees. ``is_plane`` tells which arrays are planes; None stands for those with an axis. ``mask`` is a tree
+    mask or None.
     """
     arrays, structure = jax.tree.flatten(stat)
     is_plane = is_plane or tuple(array.ndim > 0 for array in arrays)
-    pick_rows = lambda array: array.at[rows.T].get(mode="promise_in_bounds")
-    leaf_stat = structure.unflatten(  # planes [trees instances ...]
-        pick_rows(a) if flag else jnp.broadcast_to(a, rows.shape[1:]) for a, flag in zip(arrays, is_plane, strict=True)
-    )
-    return read_answer(combiner.finish(merged(combiner, leaf_stat, None if mask is None else mask.T)), readout)
+    leaf_arrays = []
+    for array, flag in zip(arrays, is_plane, strict=True):
+        if flag:
+            leaf_arrays.append(array.at[rows.T].get(mode="promise_in_bounds"))  # [trees instances ...]
+        else:
+            leaf_arrays.append(jnp.broadcast_to(array, rows.shape[1:]))  # [trees]
+    leaf_stat = structure.unflatten(leaf_arrays)
+    mask_by_tree = None if mask is None else mask.T  # [trees instances]
+    return read_answer(combiner.finish(merged(combiner, leaf_stat, mask_by_tree)), readout)
 
 
 def _concatenate_rows(first: Any, second: Any) -> Any:
-    """Return the rows of ``first`` and behind them those of ``second``; for numbers, which have no rows, ``first``."""
+    """Return the rows of ``first``, then those of ``second``; of two equal numbers, which have no rows, ``first``."""
     return jax.device_put(np.concatenate([first, second])) if first.ndim else first
 
 
 def _append_averages(plane: np.ndarray, total: np.ndarray, sizes: np.ndarray, number: int) -> np.ndarray:
-    """Return a plane's rows, and behind them ``number`` rows: the averages ``total / sizes``, and zeros to fill up.
+    """Return the rows of ``plane``, and behind them ``number`` rows: the averages ``total / sizes``, then zeros.
 
-    ``total`` has a sum over leaves for each empty pair, and ``sizes`` the number of these leaves.
+    ``total [pairs ...]`` has a sum over leaves for each pair that ends in an empty leaf, and ``sizes [pairs]`` the
+    number of these leaves.
     """
     averages = total / np.maximum(sizes, 1).reshape(-1, *[1] * (total.ndim - 1))
     return np.concatenate([plane.astype(np.result_type(plane, np.float32)), padded_rows(averages, number)])

@@ -37,21 +37,22 @@ FINITE, MISSING, BEYOND = 0, 1, 2
 """Marks of rows: all values are finite, some are NaN, some are infinite. The mark is the largest that a value has."""
 
 Program: TypeAlias = Callable[[bool, Any, Any], tuple[PyTree, Array]]
-"""Function (whether missing values are told apart, rows, tree mask or None) → (answers, mark). On a mesh it returns
-several marks, one for the rows of each position along 'data'."""
+"""Function (whether missing values are told apart, rows, tree mask or None) → (answers, mark). On a mesh the mark is
+an array: one for the rows of each position along 'data'."""
 
 
 def in_blocks(
     answer_block: Callable[..., PyTree], block: int, x: Shaped[Array, "instances features"], *beside: Any
 ) -> tuple[PyTree, Array]:
-    """Return (answers of ``answer_block`` for the rows ``x``, made for at most ``block`` at a time, mark of the rows).
+    """Return (answers of ``answer_block`` for the rows ``x``, mark of the rows), at most ``block`` rows at a time.
 
     ``answer_block`` takes float32 rows, and the same rows of each array in ``beside``, such as a tree mask, or None for
-    None. A number among its answers stands for all rows. ``x`` has a row at least: batches without rows are padded
+    None. A number among its answers stands for all rows. ``x`` has at least one row: batches without rows are padded
     before (`device_parts`).
     """
     n = len(x)
-    size = ceil_div(n, ceil_div(n, block))  # blocks of equal size, as few as possible
+    n_blocks = ceil_div(n, block)
+    size = ceil_div(n, n_blocks)  # blocks of equal size, as few as possible
 
     def answer(x, *beside):
         x = x.astype(jnp.float32)
@@ -66,13 +67,23 @@ def in_blocks(
         rows_of = lambda array: None if array is None else lax.dynamic_slice_in_dim(array, start, size)
         return answer(rows_of(x), *map(rows_of, beside))
 
-    def write(carry, start, _):
-        update = lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0) if part.ndim else part
+    def write_block(carry, start, _):
+        """Return (answers of all rows, largest mark so far) with the block at ``start`` written and counted."""
+        all_answers, largest_mark = carry
         answers, mark = answer_at(start)
-        return jax.tree.map(update, carry[0], answers), jnp.maximum(carry[1], mark)
 
-    blank = lambda part: jnp.zeros((n, *part.shape[1:]) if part.ndim else (), part.dtype)
-    return over_blocks(write, jax.tree.map(blank, jax.eval_shape(answer_at, 0)), n, size)
+        def write(whole, block_rows):
+            if block_rows.ndim == 0:
+                return block_rows
+            return lax.dynamic_update_slice_in_dim(whole, block_rows, start, 0)
+
+        return jax.tree.map(write, all_answers, answers), jnp.maximum(largest_mark, mark)
+
+    def blank(block_rows):
+        return jnp.zeros((n, *block_rows.shape[1:]) if block_rows.ndim else (), block_rows.dtype)
+
+    first_carry = jax.tree.map(blank, jax.eval_shape(answer_at, 0))  # (answers, mark): a mark of 0 is `FINITE`
+    return over_blocks(write_block, first_carry, n, size)
 
 
 def answer_on_device(
@@ -88,8 +99,8 @@ def answer_on_device(
 ) -> tuple[PyTree, bool]:
     """Return (answers, whether any value is missing) for rows of the host or of a device.
 
-    Answers for rows of the host are NumPy arrays, unless there is one part without padding. If the caller has looked at
-    the values, the program's first answers are returned; else their mark decides:
+    Answers for rows of the host are NumPy arrays, unless there is one part without padding. The program is called once
+    if the caller has looked at the values; else the mark of its first answers decides:
 
     | ``missing`` | ``guess`` | missing values told apart | finite | missing | infinite |
     |---|---|---|---|---|---|
@@ -100,7 +111,7 @@ def answer_on_device(
     Parameters
     ----------
     program
-        The program.
+        The program that answers: its first argument says whether missing values are told apart.
     values
         The rows, dense or `SparseRows`.
     mask
@@ -124,16 +135,17 @@ def answer_on_device(
     """
     cut_in_parts = partial(device_parts, row_bytes=row_bytes, least=least)
 
-    def answer(tells_missing: bool, refused: int) -> tuple[PyTree, int]:
+    def answer(*, tells_missing: bool, refused: int) -> tuple[PyTree, int]:
         """Return (answers, mark) of the program; with a mark of ``refused`` or more answers may be None."""
         return _answer(partial(program, tells_missing), values, mask, cut_in_parts, refused, n_devices)
 
     with outside_traces():
         if missing is not None:
-            return answer(missing, BEYOND + 1)[0], missing
-        answers, mark = answer(guess, BEYOND if guess else MISSING)
+            answers, _ = answer(tells_missing=missing, refused=BEYOND + 1)  # no mark is refused
+            return answers, missing
+        answers, mark = answer(tells_missing=guess, refused=BEYOND if guess else MISSING)
         if mark == MISSING and not guess:
-            answers, mark = answer(True, BEYOND)
+            answers, mark = answer(tells_missing=True, refused=BEYOND)
         if mark == BEYOND:
             refuse_infinite(values)
         return answers, mark == MISSING
@@ -142,10 +154,10 @@ def answer_on_device(
 def _answer(
     run: Callable, values: Any, mask: Any, cut_in_parts: Callable, refused: int, n_devices: int
 ) -> tuple[PyTree, int]:
-    """Return (answers, mark) of all rows ``values``; if the mark is ``refused`` or more the answers may be None.
+    """Return (answers, mark) of all rows ``values``; if the mark is ``refused`` or more, the answers may be None.
 
-    ``run(rows, mask)`` is a `Program` without its first argument. One call of it answers rows that lie on ``n_devices``
-    devices. Other rows are answered in the parts that ``cut_in_parts(rows)`` returns.
+    ``run(rows, mask)`` is a `Program` without its first argument. Rows that lie on exactly ``n_devices`` devices are
+    answered by one call. Other rows are answered in the parts that ``cut_in_parts(rows)`` returns.
     """
     if isinstance(values, jax.Array) and len(values) and len(values.devices()) == n_devices:
         # JAX refuses a mask on another device than the rows'.
@@ -153,8 +165,10 @@ def _answer(
         answer, mark = run(values, mask if mask is None or is_beside else np.asarray(mask))
         return answer, _largest_mark(mark)
     values = values if isinstance(values, SparseRows) else np.asarray(values)
-    mask, parts = None if mask is None else np.asarray(mask), cut_in_parts(values)
-    largest_mark, answers = FINITE, []
+    mask = None if mask is None else np.asarray(mask)
+    parts = cut_in_parts(values)
+    largest_mark = FINITE
+    answers = []
     for part, (answer, mark) in _one_ahead(lambda part: run(part.of(values), part.of(mask)), parts):
         if len(parts) == 1 and part.is_full:  # nothing to trim or to join: the answer stays on the device
             return answer, _largest_mark(mark)
@@ -167,14 +181,14 @@ def _answer(
 
 
 def _largest_mark(mark: Any) -> int:
-    """Return the mark of all rows as an integer: the largest, if a mesh returned several marks."""
+    """Return a program's ``mark`` as an integer: the largest one, if a mesh has returned an array of marks."""
     return int(np.asarray(mark).max() if mark.ndim else mark)
 
 
 def _one_ahead(score: Callable[[Part], Any], parts: list[Part]) -> Iterator[tuple[Part, Any]]:
-    """Yield (part, ``score(part)``) for each part; the call for the next part is made before a result is yielded.
+    """Yield (part, ``score(part)``) for each of ``parts``, in order; ``score`` is called one part ahead.
 
-    So the device computes the next part while the caller fetches the result.
+    So the device computes the next part while the caller fetches a result.
     """
     queue: deque[tuple[Part, Any]] = deque()
     for part in parts:
@@ -185,20 +199,28 @@ def _one_ahead(score: Callable[[Part], Any], parts: list[Part]) -> Iterator[tupl
 
 
 def device_parts(values: np.ndarray | SparseRows, row_bytes: int, least: int = LEAST_ROWS) -> list[Part]:
-    """Return the parts in which rows of the host are sent, each of as many rows as `TRANSFER_BYTES` allow.
+    """Return the parts in which the rows ``values`` of the host are sent to a device.
 
-    All but the last have a power of two rows; the last is padded to a `padded_size`, ``least`` rows or more. A row, its
-    mask and its answer take ``row_bytes``.
+    All but the last have the largest power of two of rows that `TRANSFER_BYTES` allow; a row, its mask and its answer
+    take ``row_bytes``. The last part is padded to a `padded_size` of at least ``least`` rows.
     """
     most_rows = max(TRANSFER_BYTES // row_bytes, 1)
     if isinstance(values, SparseRows):
         most_rows = min(most_rows, max(MOST_DENSE // max(values.shape[1], 1), 1))
     most_rows = power_of_two(most_rows + 1) // 2  # rounded down to a power of two
-    bounds = [(start, min(start + most_rows, len(values))) for start in range(0, max(len(values), 1), most_rows)]
-    # A chunk is one block, since the program itself goes block by block.
-    return [Part(start, stop, Chunk(*[min(padded_size(stop - start, least), most_rows)] * 2)) for start, stop in bounds]
+    parts = []
+    for start in range(0, max(len(values), 1), most_rows):
+        stop = min(start + most_rows, len(values))
+        size = min(padded_size(stop - start, least), most_rows)
+        # A chunk is one block, since the program itself goes block by block.
+        parts.append(Part(start, stop, Chunk(rows=size, block=size)))
+    return parts
 
 
 def padded_size(n: int, least: int = LEAST_ROWS) -> int:
-    """Return the number of rows, ``least`` or more, that ``n`` rows are padded to; four sizes to each power of two."""
-    return max(least, multiple_of(max(power_of_two(n) // 8, 1), n))
+    """Return the number of rows to which ``n`` rows are padded, at least ``least``.
+
+    Four sizes lie between a power of two and the next, so that few programs are compiled.
+    """
+    step = max(power_of_two(n) // 8, 1)
+    return max(least, multiple_of(step, n))

@@ -41,7 +41,7 @@ class Chunk(NamedTuple):
     rows: int
     """Number of rows of the call's arrays, padding included."""
     block: int
-    """Number of instances that are walked at a time. A call does not walk blocks that hold only padding."""
+    """Number of instances that are walked at a time. Blocks that hold only padding are not walked."""
 
 
 class Part(NamedTuple):
@@ -53,35 +53,41 @@ class Part(NamedTuple):
 
     @property
     def n_instances(self) -> int:
-        """Number of instances."""
+        """Number of instances of the part, without padding."""
         return self.stop - self.start
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks that hold instances; one even without instances."""
+        """Number of the part's blocks that hold instances; 1 if there are no instances."""
         return max(1, -(-self.n_instances // self.chunk.block))
 
     @property
     def number(self) -> np.int32 | None:
-        """`n_blocks` as a traced argument of programs; None where the call is one block."""
+        """`n_blocks` as an argument of programs, which trace it; None where the call is one block."""
         return None if self.chunk.rows == self.chunk.block else np.int32(self.n_blocks)
 
     @property
     def is_full(self) -> bool:
-        """Whether the instances fill the chunk, without padding."""
+        """Whether the part's instances fill its chunk, so that there is no padding."""
         return self.n_instances == self.chunk.rows
 
     def of(self, array):
-        """Return the part's rows of an array of all instances, dense, and padded to ``chunk.rows``; None for None."""
-        if array is None:
-            return None
+        """Return the part's rows of ``array``, which has a row for each instance of the batch; None for None.
+
+        The rows are dense, and padded to ``chunk.rows``.
+        """
+        if array is None or (type(array) is np.ndarray and len(array) == self.n_instances == self.chunk.rows):
+            return array
         rows = array[self.start : self.stop]
         if isinstance(rows, SparseRows):  # sparse rows are made dense here alone
             rows = rows.dense()
         if isinstance(rows, np.ndarray):
             return padded_rows(rows, self.chunk.rows)
         n_padding = self.chunk.rows - self.n_instances
-        return jnp.pad(rows, ((0, n_padding), *[(0, 0)] * (rows.ndim - 1))) if n_padding else rows
+        if n_padding == 0:
+            return rows
+        other_axes = [(0, 0)] * (rows.ndim - 1)
+        return jnp.pad(rows, ((0, n_padding), *other_axes))
 
 
 class Shapes(NamedTuple):
@@ -90,19 +96,24 @@ class Shapes(NamedTuple):
     single: Chunk
     """The shape that most instances go through."""
     large: Chunk | None = None
-    """The shape for large batches, so that there are fewer calls; None for none."""
+    """The shape for large batches, so that there are fewer calls; None if they get no shape of their own."""
     small: tuple[Chunk, ...] = ()
-    """Shapes for the instances that are left, in ascending order of rows."""
+    """Shapes for the instances that larger calls leave, in ascending order of rows."""
     call_cost: int = 384
     """Fixed time of a call (its programs, the loops over trees), as a number of instances that take as long."""
     thread_cost: int = 512
     """Time to wake another thread and to hand over its answer, as a number of instances that take as long."""
 
     def of_at_most(self, rows: int, block: int) -> "Shapes":
-        """Return the shapes of at most ``rows`` rows, their blocks cut to at most ``block``; one shape at least."""
-        smallest = self.small[0] if self.small else self.single
+        """Return those of the shapes that have at most ``rows`` rows, with blocks cut to at most ``block`` instances.
+
+        If none is so small, there is a single shape of ``rows`` rows. ``large`` is left out.
+        """
         chunks = [chunk for chunk in (*self.small, self.single) if chunk.rows <= rows]
-        chunks = chunks or [Chunk(*[min(smallest.rows, max(rows, 1))] * 2)]
+        if not chunks:
+            smallest = self.small[0] if self.small else self.single
+            n_rows = min(smallest.rows, max(rows, 1))
+            chunks = [Chunk(rows=n_rows, block=n_rows)]
         chunks = [Chunk(chunk.rows, min(chunk.block, block, chunk.rows)) for chunk in chunks]
         return self._replace(single=chunks[-1], large=None, small=tuple(chunks[:-1]))
 
@@ -124,7 +135,7 @@ one of XLA's."""
 
 
 def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0, small_block: int = 1) -> Shapes:
-    """Return the shapes of calls that walk ``n_trees`` trees, with ``n_columns`` keys and words for an instance.
+    """Return the shapes of calls that walk ``n_trees`` trees, where an instance has ``n_columns`` keys and words.
 
     ``n_tests`` is about the number of tests that an instance meets in all trees; 0 if it is not known, so that other
     threads share only large batches. ``small_block`` is as for `block_size`.
@@ -135,21 +146,24 @@ def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0, smal
         return Shapes(single, large, (small,), call_cost=DISPATCHED)
     small = [Chunk(rows, block_size(walk, n_trees, n_columns, rows, small_block)) for rows in SMALL]
     # 4096 rows in one call, since joining the answers of two takes 200 µs: as much as 100 shallow trees for these rows.
-    single, large = Chunk(2 * BLOCKS[0], block), Chunk(CHUNK_BLOCKS * BLOCKS[0], block)
+    single = Chunk(2 * BLOCKS[0], block)
+    large = Chunk(CHUNK_BLOCKS * BLOCKS[0], block)
     return Shapes(single, large, (*small, Chunk(BLOCKS[0], block)), thread_cost=HANDOVER // max(n_tests, 1))
 
 
 @lru_cache(maxsize=1024)
 def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
-    """Return the parts of a batch: first those of ``shapes.large``, then those of ``shapes.single``, then the rest.
+    """Return the parts that a batch of ``n_instances`` is cut into, in order, for ``threads`` threads.
 
-    Each of the ``threads`` gets an equal number of large parts, and of single ones. The rest is cut into parts of the
-    shape with which the threads end first. The last part has the smallest shape that holds it. A batch without
-    instances is one empty part.
+    First come parts of the shape ``shapes.large``, then of ``shapes.single``: of each shape every thread gets the same
+    number. The remaining instances are cut into parts of the shape with which the threads end first. The last part has
+    the smallest shape that holds it. A batch without instances is one empty part.
     """
     single, large, small, *_ = shapes
-    chunks, n_left = [], n_instances
-    for chunk in (single,) if large is None else (large, single):
+    chunks = []
+    n_left = n_instances
+    shared_chunks = (single,) if large is None else (large, single)
+    for chunk in shared_chunks:
         n_calls = n_left // (threads * chunk.rows) * threads
         chunks += [chunk] * n_calls
         n_left -= n_calls * chunk.rows
@@ -157,7 +171,8 @@ def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
         quickest = _quickest_chunk(n_left, shapes, threads)
         n_calls = max(ceil_div(n_left, quickest.rows) - 1, 0)  # all but the last, which may be smaller
         n_left -= n_calls * quickest.rows
-        chunks += [quickest] * n_calls + [next((chunk for chunk in small if chunk.rows >= n_left), single)]
+        last_chunk = next((chunk for chunk in small if chunk.rows >= n_left), single)
+        chunks += [quickest] * n_calls + [last_chunk]
     bounds = pairwise(accumulate((chunk.rows for chunk in chunks), initial=0))
     return tuple(
         Part(start, min(stop, n_instances), chunk) for (start, stop), chunk in zip(bounds, chunks, strict=True)
@@ -165,12 +180,12 @@ def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
 
 
 def _quickest_chunk(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
-    """Return the shape of calls, among ``shapes``, with which the threads finish ``n_instances`` of a batch soonest."""
+    """Return the shape with which ``threads`` threads answer ``n_instances`` soonest; never the large one."""
     min_rows = min(LEAST_SHARED, n_instances, shapes.single.rows)
     candidates = [chunk for chunk in (*shapes.small, shapes.single) if chunk.rows >= min_rows]
 
     def cost(chunk: Chunk) -> int:
-        """Return the time of the thread that ends last, as a number of instances that take as long."""
+        """Return the time until the last thread ends, if calls have the shape ``chunk``; the unit is one instance's."""
         calls = ceil_div(n_instances, chunk.rows)
         waking_cost = shapes.thread_cost if min(calls, threads) > 1 else 0
         return ceil_div(calls, threads) * (chunk.rows + shapes.call_cost) + waking_cost
@@ -179,9 +194,9 @@ def _quickest_chunk(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
 
 
 def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int) -> PyTree:
-    """Return the answers of ``score`` for all parts, without padding, joined along the instances, as JAX arrays.
+    """Return the answers ``score(part)`` of all ``parts``, joined along the instances, as JAX arrays without padding.
 
-    The parts are shared by ``threads``. A number in an answer stands for all instances.
+    ``threads`` threads share the parts. A number in an answer stands for all instances.
     """
     first = parts[0]
     if len(parts) > 1 or not (first.is_full or _is_frequent(first)):
@@ -189,11 +204,14 @@ def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int) 
     run = score if first.is_full else lambda part: _without_padding(score(part), part.n_instances)
     answer = _answer(run, first)
     # The program may read the caller's memory until the answer is ready. A copy of the rows would cost more.
-    return answer.block_until_ready() if isinstance(answer, jax.Array) else jax.block_until_ready(answer)
+    return answer.block_until_ready() if hasattr(answer, "block_until_ready") else jax.block_until_ready(answer)
 
 
 def _is_frequent(part: Part) -> bool:
-    """Return whether a program cuts off a part's padding: of few rows, after `MOST_UNCOMPILED` parts of this length."""
+    """Return whether a program cuts off the padding of ``part``; count the part in `_CALLS` if it has few rows.
+
+    A program does so for parts of few rows, after `MOST_UNCOMPILED` parts with as many instances.
+    """
     if part.chunk.rows > MOST_SHORTENED:
         return False
     _CALLS[part.n_instances] += 1
@@ -211,20 +229,21 @@ _CALLS: Counter[int] = Counter()
 
 @partial(jit, static_argnums=1)
 def _without_padding(answer: PyTree, n: int) -> PyTree:
-    """Return the first ``n`` rows of each array of an answer; numbers stay as they are."""
+    """Return ``answer`` with only the first ``n`` rows of each array; numbers stay as they are."""
     return jax.tree.map(lambda array: array[:n] if jnp.ndim(array) else array, answer)
 
 
 def drive_on_host(
     score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int, *, ahead: bool = False
 ) -> PyTree:
-    """Return the answers of ``score`` for all parts, without padding, joined along the instances, as NumPy arrays.
+    """Return the answers ``score(part)`` of all ``parts``, joined along the instances, as NumPy arrays without padding.
 
-    The parts are shared by ``threads``. With ``ahead``, for accelerators, the calling thread alone dispatches the calls
+    ``threads`` threads share the parts. With ``ahead``, for accelerators, the calling thread alone dispatches the calls
     of all parts before it fetches an answer. A number in an answer stands for all instances.
     """
     if ahead:
-        answers = [trim(answer, part) for answer, part in [(_answer(score, part), part) for part in parts]]
+        on_device = [_answer(score, part) for part in parts]
+        answers = [trim(answer, part) for answer, part in zip(on_device, parts, strict=True)]
     else:
         run = lambda part: trim(_answer(score, part), part)
         answers = list(thread_map(threads if len(parts) > 1 else 1)(run, parts))
@@ -232,7 +251,7 @@ def drive_on_host(
 
 
 def _answer(score: Callable[[Part], PyTree], part: Part) -> PyTree:
-    """Return ``score(part)``, computed outside of any program that is being traced."""
+    """Return ``score(part)``, computed outside of any program that JAX is tracing."""
     if nothing_is_traced():  # without a context, which takes a twentieth of a call of one row
         return score(part)
     with outside_traces():
@@ -247,23 +266,28 @@ ROWS = Shapes(Chunk(2048, 2048), Chunk(16384, 16384), (Chunk(64, 64), Chunk(512,
 
 
 def over_rows(function: Callable[[PyTree], PyTree], arrays: PyTree) -> PyTree:
-    """Return a function's values for the rows of arrays of the host, through calls of few shapes, as NumPy arrays.
+    """Return ``function(arrays)`` as NumPy arrays, computed through calls of few shapes.
 
-    ``arrays`` is a pytree of arrays with as many rows each. ``function`` takes the same pytree with some of the rows,
-    padded by zeros. Numbers, in its argument or values, stand for all rows.
+    ``arrays`` is a pytree of arrays of the host, all with the same number of rows. In a call the function gets some of
+    the rows, padded by zeros; the rows of its values are joined. A number, in its argument or values, stands for all
+    rows.
     """
     n = next(len(array) for array in jax.tree.leaves(arrays) if array.ndim)
-    padded = lambda part: jax.tree.map(lambda array: part.of(array) if array.ndim else array, arrays)
-    return drive_on_host(lambda part: function(padded(part)), cut(n, ROWS, 1), 1)
+
+    def call(part: Part) -> PyTree:
+        rows = jax.tree.map(lambda array: part.of(array) if array.ndim else array, arrays)
+        return function(rows)
+
+    return drive_on_host(call, cut(n, ROWS, threads=1), threads=1)
 
 
 def thread_map(threads: int) -> Callable[[Callable, Iterable], Iterable]:
-    """Return a ``map`` that computes on ``threads`` threads, one of which is the calling one, as waking takes time."""
+    """Return a function like ``map`` that computes on ``threads`` threads, the calling one among them."""
     return partial(_map_on_threads, _pool(threads - 1)) if threads > 1 else map
 
 
 def _map_on_threads(pool: ThreadPoolExecutor, function: Callable, parts: Iterable) -> list[Any]:
-    """Return ``function(part)`` for each of ``parts``, computed by the threads of the pool and the calling thread."""
+    """Return a list of ``function(part)`` for ``parts``, computed by the calling thread and those of ``pool``."""
     parts = list(parts)
     futures = [pool.submit(function, part) for part in parts[1:]]
     answers = {0: function(parts[0])} if parts else {}
@@ -275,13 +299,13 @@ def _map_on_threads(pool: ThreadPoolExecutor, function: Callable, parts: Iterabl
 
 
 def trim(answer: PyTree, part: Part) -> PyTree:
-    """Return a part's answer without its padding, as NumPy arrays; numbers stay as they are."""
+    """Return the ``answer`` of ``part`` as NumPy arrays without padding; numbers, which have no rows, stay numbers."""
     n = part.n_instances
     return jax.tree.map(lambda array: np.asarray(array)[:n] if array.ndim else np.asarray(array), answer)
 
 
 def join_parts(*parts):
-    """Join the same array of several parts' answers; a number, equal in all of them, stands for all instances."""
+    """Return the arrays ``parts`` joined along the instances; of numbers, which are equal in all parts, the first."""
     if not parts[0].ndim:
         return parts[0]
     return join(parts)
@@ -289,11 +313,13 @@ def join_parts(*parts):
 
 def join(parts: Sequence[np.ndarray]) -> np.ndarray:
     """Return the arrays ``parts`` concatenated along their first axis, in memory that JAX takes over (`room_for`)."""
-    return np.concatenate(parts, out=room_for((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype))
+    first = parts[0]
+    n_rows = sum(map(len, parts))
+    return np.concatenate(parts, out=room_for((n_rows, *first.shape[1:]), first.dtype))
 
 
 def room_for(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return an uninitialised array of this shape whose memory JAX takes over on a CPU without copying it."""
+    """Return an uninitialised array of this shape and dtype, whose memory JAX takes over on a CPU without a copy."""
     n_bytes = math.prod(shape) * dtype.itemsize
     buffer = np.empty(n_bytes + ALIGNMENT, np.uint8)
     start = -buffer.ctypes.data % ALIGNMENT
@@ -302,7 +328,7 @@ def room_for(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 @lru_cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return the pool of ``threads`` threads, the same one for all calls."""
+    """Return the pool of ``threads`` threads, which is made once and used by all calls."""
     return ThreadPoolExecutor(threads, thread_name_prefix="jaxunc")
 
 
@@ -311,7 +337,7 @@ MOST_DENSE = 2**23
 
 
 class NarrowTrees(NamedTuple):
-    """Trees whose data are the columns that they test, without the other columns."""
+    """Trees whose data have only the columns that some of them test."""
 
     trees: Trees
     """The same trees, with the tested columns numbered from 0."""
@@ -321,7 +347,8 @@ class NarrowTrees(NamedTuple):
 
 def narrow_trees(trees: Trees) -> NarrowTrees:
     """Return concrete trees on only the columns that they test, so that no other columns are made dense; cached."""
-    return _NARROW_TREES.get(jax.tree.leaves(trees), trees.columns, lambda: _narrow(trees)) or NarrowTrees(trees, None)
+    narrow = _NARROW_TREES.get(jax.tree.leaves(trees), trees.columns, lambda: _narrow(trees))
+    return narrow or NarrowTrees(trees, positions=None)
 
 
 _NARROW_TREES: KeptWhileAlive[NarrowTrees | None] = KeptWhileAlive()
@@ -331,20 +358,22 @@ does not keep them alive."""
 
 def _narrow(trees: Trees) -> NarrowTrees | None:
     """Return concrete trees on only the columns that they test; None if they test all."""
-    feature, child = np.asarray(trees.feature), np.asarray(trees.child)
+    feature = np.asarray(trees.feature)
+    child = np.asarray(trees.child)
     inner = child != np.arange(trees.n_nodes)
-    # One column at least, so that dense rows have one: trees of leaves alone test none.
+    # Trees of leaves alone test no column: they get the first, so that dense rows have one.
     positions = np.union1d(feature[inner], np.zeros(0 if inner.any() else 1, feature.dtype))
     if len(positions) >= trees.n_features:
         return None
     # An empty leaf keeps its feature, the negative number of its fork.
     feature = np.where(inner, np.searchsorted(positions, feature), np.minimum(feature, 0))
     new_feature = jax.device_put(feature.astype(np.int32))
-    return NarrowTrees(dataclasses.replace(trees, feature=new_feature, columns=trees.columns.at(positions)), positions)
+    narrow = dataclasses.replace(trees, feature=new_feature, columns=trees.columns.at(positions))
+    return NarrowTrees(narrow, positions)
 
 
 def on_tested(trees: Trees, values):
-    """Return (trees, instances ``values``), for `SparseRows` both reduced to the columns that the trees test."""
+    """Return (``trees``, ``values``); for `SparseRows` both reduced to the columns that the trees test."""
     if not isinstance(values, SparseRows):
         return trees, values
     narrow, positions = narrow_trees(trees)
@@ -352,10 +381,10 @@ def on_tested(trees: Trees, values):
 
 
 def encode_for(trees: Trees, X: InstancesLike, *, infinite: bool = False) -> tuple[Trees, Encoded]:
-    """Return (trees, encoded instances): codes for trees with cuts, else float32 numbers.
+    """Return (trees, encoded instances ``X``): codes for trees with cuts, else float32 numbers.
 
-    If ``X`` holds float32 numbers, trees with cuts are replaced by those of `by_float32`. Infinite values are refused
-    unless ``infinite`` is True. Raises the errors of `encode_rows`.
+    If ``X`` holds float32 numbers, trees with cuts are replaced by those of `by_float32`, which need no codes. Infinite
+    values are refused unless ``infinite`` is True. Raises the errors of `encode_rows`.
     """
     if trees.columns.cuts is not None and holds_float32(X):
         narrow = by_float32(trees)
@@ -365,7 +394,7 @@ def encode_for(trees: Trees, X: InstancesLike, *, infinite: bool = False) -> tup
 
 
 def by_float32(trees: Trees) -> Trees:
-    """Return trees with cuts as trees that compare float32 numbers: a number goes where its code would go; cached."""
+    """Return ``trees`` with cuts as trees that compare float32 numbers, which go where their codes would go; cached."""
     return _BY_FLOAT32.get(jax.tree.leaves(trees), trees.columns, lambda: _by_float32(trees))
 
 
@@ -374,19 +403,24 @@ _BY_FLOAT32: KeptWhileAlive[Trees] = KeptWhileAlive()
 
 
 def _by_float32(trees: Trees) -> Trees:
-    """Return trees with cuts as trees that compare float32 numbers: the result that `by_float32` keeps."""
-    columns, feature, code_key = trees.columns, np.maximum(np.asarray(trees.feature), 0), np.asarray(trees.threshold)
+    """Return ``trees`` with cuts as trees that compare float32 numbers: `by_float32`, without its cache."""
+    columns = trees.columns
+    feature = np.maximum(np.asarray(trees.feature), 0)  # in an empty leaf it is negative
+    code_key = np.asarray(trees.threshold)
     # A threshold's code is the position of a cut: numbers up to the cut go left. Below the first code none goes left,
     # beyond the last code all do: two further borders, at -inf and inf, stand for these.
     borders = [() if cuts is None else (-np.inf, *cuts, np.inf) for cuts in columns.cuts or ()]
     sizes = np.array([len(border) for border in borders], np.int64)
-    key, first_border = order_key_at_or_below(np.concatenate([*borders, np.zeros(1)])), np.cumsum(sizes) - sizes
+    first_border = np.cumsum(sizes) - sizes  # of each column, as an index into the keys of all borders
+    key = order_key_at_or_below(np.concatenate([*borders, np.zeros(1)]))
     key[first_border[sizes > 0]] -= 1  # below the key of -inf, so that it goes right, too
-    is_coded = (np.asarray(trees.child) != np.arange(trees.n_nodes)) & (sizes[feature] > 0) & (code_key <= _INFINITE)
+    is_inner = np.asarray(trees.child) != np.arange(trees.n_nodes)
+    is_coded = is_inner & (sizes[feature] > 0) & (code_key <= _INFINITE)
     # The order key of a number >= 0, such as a code, has the bits of the float.
     code = np.floor(np.where(is_coded, np.maximum(code_key, 0), 0).view(np.float32))
-    border_index = np.where(code_key < 0, 0, 1 + np.minimum(code, sizes[feature] - 2)).astype(np.int64)
-    threshold = np.where(is_coded, key[np.where(is_coded, first_border[feature] + border_index, -1)], code_key)
+    border_in_column = np.where(code_key < 0, 0, 1 + np.minimum(code, sizes[feature] - 2)).astype(np.int64)
+    border = np.where(is_coded, first_border[feature] + border_in_column, -1)  # -1: any border, whose key is not read
+    threshold = np.where(is_coded, key[border], code_key)
     return dataclasses.replace(
         trees, threshold=jax.device_put(threshold), columns=dataclasses.replace(columns, cuts=None)
     )
@@ -397,18 +431,22 @@ _INFINITE = order_key_at_or_below(np.array(np.inf))
 
 
 def cap_shapes(shapes: Shapes, values) -> Shapes:
-    """Return ``shapes``, for `SparseRows` without those whose calls would make more than `MOST_DENSE` values dense.
+    """Return ``shapes`` for encoded instances ``values``: for `SparseRows` only those of small enough calls.
 
-    If all would, the smallest is left.
+    Such a call makes at most `MOST_DENSE` values dense. If all shapes have larger calls, the smallest stays.
     """
     if not isinstance(values, SparseRows):
         return shapes
     most_rows = MOST_DENSE // max(values.shape[1], 1)
     fits = lambda chunk: chunk.rows <= most_rows
+    if shapes.large is not None and not fits(shapes.large):
+        shapes = shapes._replace(large=None)
     if fits(shapes.single):
-        return shapes if shapes.large is None or fits(shapes.large) else shapes._replace(large=None)
+        return shapes
     small: tuple[Chunk, ...] = tuple(filter(fits, shapes.small)) or shapes.small[:1]
-    return shapes._replace(single=small[-1], large=None, small=small[:-1]) if small else shapes._replace(large=None)
+    if not small:
+        return shapes._replace(large=None)
+    return shapes._replace(single=small[-1], large=None, small=small[:-1])
 
 
 WIDE_VECTORS = {"xla_cpu_prefer_vector_width": "512"}
@@ -417,22 +455,24 @@ are the same."""
 
 
 class HostProgram:
-    """A jitted function that is called with concrete values alone, compiled for the vector width that suits the CPU.
+    """A jitted ``function`` for concrete values alone, compiled for the vector width that suits the CPU.
 
-    ``static`` are the options of `jit` that name static arguments.
+    ``static`` are the options of `jit` that say which arguments are static.
     """
 
     def __init__(self, function: Callable[..., Any], **static: Any):
-        self.function, self.static = function, static
+        self.function = function
+        self.static = static
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
-        """Return the compiled function's result for these arguments."""
+        """Return the result of the compiled function for these arguments."""
         return self.jitted(*args, **settings)
 
     @cached_property
     def jitted(self) -> Any:
         """The jitted function, with `WIDE_VECTORS` where these options help and XLA takes them."""
-        return jit(self.function, compiler_options=WIDE_VECTORS if _prefers_wide_vectors() else None, **self.static)
+        options = WIDE_VECTORS if _prefers_wide_vectors() else None
+        return jit(self.function, compiler_options=options, **self.static)
 
 
 def _processor() -> str:

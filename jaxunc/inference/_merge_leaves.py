@@ -52,8 +52,8 @@ def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
     """Return the statistic that a combiner lifts from every leaf, for `merge_leaves`.
 
     The result is a pytree of arrays ``[trees nodes]`` or ``[trees nodes stat]``, and of numbers per tree ``[trees]``.
-    It is computed per distinct count vector, unless fields of the combiner differ from tree to tree. Differentiable in
-    the combiner and the forest's counts.
+    Each distinct count vector is lifted once, unless fields of the combiner differ from tree to tree. The result is
+    differentiable in the combiner and the forest's counts.
 
     Parameters
     ----------
@@ -77,10 +77,10 @@ def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
 
 
 def lifted_rows(forest: Forest, combiner: Combiner) -> tuple[PyTree, Int32[Array, "trees nodes"]] | None:
-    """Return (statistic lifted from each distinct count vector ``[distinct ...]``, index of each node's vector).
+    """Return (statistics lifted from the distinct count vectors ``[distinct ...]``, index of each node's vector).
 
-    Returns None if the statistic is traced, or if fields of the combiner differ from tree to tree. Raises the errors of
-    `leaf_table`.
+    The result is None if the statistics are traced, or if fields of the combiner differ from tree to tree. Raises the
+    errors of `leaf_table`.
     """
     table, code = _checked_rows(forest, combiner)
     if not _is_by_rows(combiner, table):
@@ -93,7 +93,10 @@ def lifted_rows(forest: Forest, combiner: Combiner) -> tuple[PyTree, Int32[Array
 
 
 def _checked_rows(forest: Forest, combiner: Combiner) -> tuple[Num[Array, "distinct classes"], Array]:
-    """Return `Forest.leaf_rows` of the counts that the combiner reads; raise the errors of `leaf_table`."""
+    """Return (distinct count vectors, row of each node) of the counts that the combiner reads (`Forest.leaf_rows`).
+
+    Raises the errors of `leaf_table`.
+    """
     check_is_forest(forest)
     forest = forest.reading(combiner.count_sets)
     check_tree_fields(combiner, forest.n_trees)
@@ -102,12 +105,18 @@ def _checked_rows(forest: Forest, combiner: Combiner) -> tuple[Num[Array, "disti
 
 
 def _is_by_rows(combiner: Combiner, table: Num[Array, "distinct classes"]) -> bool:
-    """Return whether each row of a count table is lifted once, outside of programs: concrete, without tree fields."""
+    """Return whether each row of ``table`` is lifted once, outside of programs.
+
+    It is if neither the combiner nor the table is traced, and no field of the combiner differs from tree to tree.
+    """
     return not has_tree_fields(combiner) and is_concrete(combiner, table)
 
 
 def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
-    """Return the lifted rows of a count table; combiners of one class share a program, also in a `Together`."""
+    """Return the statistics lifted from the rows of a count ``table``; for a `Together` those of each rule, by name.
+
+    Combiners of one class share a program, also in a `Together`.
+    """
     if not isinstance(combiner, Together):
         check_own_scorers(combiner, table)
         return lift_rows(combiner, table)
@@ -117,7 +126,11 @@ def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
 
 @jit
 def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]) -> PyTree:
-    """Return the leaf table of a traced combiner or traced `Forest.leaf_rows`, or of a combiner with tree fields."""
+    """Return the leaf table of a combiner, lifted by a compiled program.
+
+    ``table`` and ``code`` are those of `Forest.leaf_rows`. The program serves where the combiner or the counts are
+    traced, or fields of the combiner differ from tree to tree.
+    """
     if has_tree_fields(combiner):
         return jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, table[code])
     return _expand(lift_tree(combiner, table), code)
@@ -125,15 +138,15 @@ def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code:
 
 @jit
 def _expand(stat: PyTree, code: Int32[Array, "trees nodes"]) -> PyTree:
-    """Return a statistic ``[rows ...]`` of count vectors as one of nodes, ``[trees nodes ...]``.
+    """Return a statistic ``[rows ...]``, lifted from count vectors, as one of the nodes, ``[trees nodes ...]``.
 
-    ``code`` has the row of each node. Numbers for all trees become ``[trees]``.
+    ``code`` has the row of each node. A number for all trees becomes an array ``[trees]``.
     """
     return jax.tree.map(lambda array: array[code] if array.ndim else jnp.broadcast_to(array, code.shape[:1]), stat)
 
 
 def is_large(forest: Forest, combiner: Combiner) -> bool:
-    """Return whether the leaf table would take more bytes than `LARGEST_LEAF_TABLE`."""
+    """Return whether the leaf table of ``forest`` for ``combiner`` would take more bytes than `LARGEST_LEAF_TABLE`."""
     table, code = _checked_rows(forest, combiner)
     if not _is_by_rows(combiner, table):
         return _bytes(jax.eval_shape(leaf_table, forest, combiner)) > LARGEST_LEAF_TABLE
@@ -146,7 +159,7 @@ def is_large(forest: Forest, combiner: Combiner) -> bool:
 
 
 def _bytes(lifted: PyTree) -> int:
-    """Return the number of bytes of the arrays in a lifted statistic; numbers for all trees do not count."""
+    """Return the number of bytes of the arrays in ``lifted``, a statistic; numbers for all trees do not count."""
     return sum(math.prod(array.shape) * array.dtype.itemsize for array in jax.tree.leaves(lifted) if array.ndim)
 
 
@@ -160,10 +173,10 @@ def merge_leaves(
     missing: bool = True,
     walk: Walk | None = None,
 ) -> PyTree:
-    """Walk instances to their leaves, and merge the statistics of the leaves over the trees.
+    """Walk instances to their leaves, and return the statistics of the leaves merged over the trees.
 
-    Pure and traceable: use it inside ``jit``, ``vmap`` and ``grad``. For data of the host `bind` is faster, since it
-    uses all cores.
+    The function is pure and traceable: use it inside ``jit``, ``vmap`` and ``grad``. For data of the host `bind` is
+    faster, since it uses all cores.
 
     Parameters
     ----------
@@ -233,9 +246,9 @@ def merge_leaves(
 
 
 def as_mask(mask, n_instances: Any, n_trees: int):
-    """Return a tree mask as an array ``[instances trees]`` of NumPy or JAX; None for None.
+    """Return the tree mask ``mask`` as an array ``[instances trees]`` of NumPy or JAX; None for None.
 
-    Raises a TypeError unless ``mask`` holds booleans, a ValueError unless it has the shape (n_instances, n_trees).
+    Raises a TypeError unless ``mask`` holds booleans, and a ValueError unless its shape is (n_instances, n_trees).
     """
     if mask is None:
         return None
@@ -249,13 +262,16 @@ def as_mask(mask, n_instances: Any, n_trees: int):
 
 
 def merge_lifted(forest: Forest, combiner: Combiner, X: jax.Array, mask: Any) -> PyTree:
-    """Return the merged statistic of encoded ``X`` under a tree mask or None; the program also lifts the leaves."""
-    encoded = Encoded(X, True)
+    """Return the merged statistic of encoded instances ``X``; leaves are lifted in the same (traced) program.
+
+    ``mask`` is a tree mask or None. Raises a ValueError if empty leaves are followed.
+    """
+    encoded = Encoded(X, missing=True)
     return merge_leaves(forest, leaf_table(forest, combiner), encoded, merge=combiner.merge, tree_mask=mask)
 
 
 class Traced(eqx.Module):
-    """The engine of a traced combiner or forest: it lifts the leaves in every program."""
+    """The engine of a traced combiner or forest: every program that answers also lifts the leaves."""
 
     walk: ClassVar[None] = None
     """A forest bound again (`BoundForest.with_rule`) takes the default walk."""
@@ -263,29 +279,30 @@ class Traced(eqx.Module):
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner) -> "Traced":
-        """Return the engine; a ValueError for a combiner that does not suit the forest."""
+        """Return the engine of ``forest``; raise a ValueError if the combiner does not suit it."""
         jax.eval_shape(leaf_table, forest, combiner)
         return cls(forest)
 
 
 def answer_traced(engine: Traced, combiner: Combiner, readout: str | None, values: Any, mask: Any) -> PyTree:
-    """Return the answer, or its ``readout``, for encoded instances ``values`` if forest or combiner are traced."""
+    """Return the answer for encoded instances ``values``, or one ``readout`` of it; ``mask`` is a tree mask or None."""
     return read_answer(combiner.finish(merge_lifted(engine.forest, combiner, values, mask)), readout)
 
 
 FloatIndices: TypeAlias = tuple[list[int], list[int]]
-"""(indices of those planes, indices of those numbers per tree) that are floats, and so have tangents."""
+"""(indices of the planes, indices of the numbers per tree) that are floats: only these have tangents."""
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _merge(spec: Spec, plan: Plan, planes, scalars, x, mask):
     """Return (merged planes, merged numbers per tree) of instances ``x``, with gradients in ``planes`` and ``scalars``.
 
-    These and the layout in ``spec`` are those of `cut`. ``plan`` is for missing values as ``spec`` says.
+    ``planes``, ``scalars`` and the layout in ``spec`` are what `cut` returns. ``plan`` is for missing values if
+    ``spec`` is, and ``mask`` is a tree mask or None.
     """
     totals = merge_scalars(spec.layout.scalars, scalars)
     tables, rows = pack_by_place(planes, plan, spec.layout)
-    packed = PackedTrees(plan, tables, scalars, totals, rows, None, spec)
+    packed = PackedTrees(plan, tables, scalars, totals, rows, sets=None, spec=spec)
     return packed.results(packed.merge_to_carry(x, mask))
 
 
@@ -294,49 +311,59 @@ def _merge(spec: Spec, plan: Plan, planes, scalars, x, mask):
 def _merge_jvp(spec, primals, tangents):
     """Return (merged statistic, its tangents): the rule by which JAX differentiates `_merge`.
 
-    ``primals`` are the arguments of `_merge` behind ``spec``, and ``tangents`` their tangents. Those of planes and of
-    numbers per tree are used; instances have none. `_push_tangents` makes tangents, and its transpose
+    ``primals`` are the arguments of `_merge` behind ``spec``, and ``tangents`` their tangents. The tangents of planes
+    and of numbers per tree are used; instances have none. `_push_tangents` makes tangents, and its transpose
     `_pull_cotangents` gradients. Each walks to the leaves again, so that leaves need not be stored.
     """
+    _, planes, scalars, _, _ = primals
+    _, plane_tangents, scalar_tangents, _, _ = tangents
     merged = _merge(spec, *primals)
+    merged_planes, merged_scalars = merged
     residuals = lax.stop_gradient((*primals, merged))
-    float_planes, float_numbers = ([i for i, part in enumerate(parts) if _is_float(part)] for parts in primals[1:3])
-    floats = float_planes, float_numbers
-    # Only floats have tangents: these are pushed through, in the order of `floats`.
-    in_tangents = tuple([parts[i] for i in indices] for parts, indices in zip(tangents[1:3], floats, strict=True))
-    merged_floats = zip(merged, floats, strict=True)
-    zero_outs = tuple([jnp.zeros_like(_high_part(parts[i])) for i in indices] for parts, indices in merged_floats)
+    # Only floats have tangents, which are pushed through in the order of `floats`.
+    float_planes = [i for i, plane in enumerate(planes) if _is_float(plane)]
+    float_scalars = [i for i, number in enumerate(scalars) if _is_float(number)]
+    floats = float_planes, float_scalars
+    in_tangents = [plane_tangents[i] for i in float_planes], [scalar_tangents[i] for i in float_scalars]
+    zero_outs = (
+        [jnp.zeros_like(_high_part(merged_planes[i])) for i in float_planes],
+        [jnp.zeros_like(_high_part(merged_scalars[i])) for i in float_scalars],
+    )
     start, unravel = ravel_pytree((in_tangents, zero_outs))
 
     # `custom_linear_solve` is the only function of JAX that takes a transpose and works under `vmap`. So the transpose
     # can walk again, and no leaves are stored. `push` is the "solve": (in_tangents, out) ↦ (in_tangents, out + tangents
-    # of the merged parts). `pull` is its transpose. The matrix is unused.
-    def push(_, both):
-        in_tangents, out = unravel(both)
+    # of what is merged), both in one vector. `pull` is its transpose. The matrix is unused.
+    def push(_, vector):
+        in_tangents, out = unravel(vector)
         out = jax.tree.map(jnp.add, out, _push_tangents(spec, floats, residuals, in_tangents))
         return ravel_pytree((in_tangents, out))[0]
 
-    def pull(_, both):
-        in_tangents, out = unravel(both)
+    def pull(_, vector):
+        in_tangents, out = unravel(vector)
         in_tangents = jax.tree.map(jnp.add, in_tangents, _pull_cotangents(spec, floats, residuals, out))
         return ravel_pytree((in_tangents, out))[0]
 
-    out_tangents = unravel(lax.custom_linear_solve(lambda both: both, start, push, pull))[1]
+    solution = lax.custom_linear_solve(lambda vector: vector, start, push, pull)
+    _, out_tangents = unravel(solution)
     return merged, tuple(map(_as_tangents, merged, floats, out_tangents))
 
 
 def _is_float(part: Array) -> bool:
-    """Return whether an array is of floats, and so has tangents."""
+    """Return whether the array ``part`` holds floats, and so has tangents."""
     return jnp.issubdtype(part.dtype, jnp.floating)
 
 
 def _high_part(part: Any) -> Array:
-    """Return the floats of a merged plane that have a gradient: the high ones of an exact sum, else the whole plane."""
+    """Return the array of a merged plane ``part`` that has a gradient: ``high`` of a `TwoFloat`, else all of it."""
     return getattr(part, "high", part)
 
 
 def _as_tangents(parts: list, indices: list[int], out_tangents: list[Array]) -> list:
-    """Return a tangent for each of ``parts``, merged planes or numbers: ``out_tangents`` at ``indices``, else zeros."""
+    """Return a tangent for each of ``parts``, merged planes or numbers per tree.
+
+    The parts at ``indices`` have those in ``out_tangents``, in order; the tangents of other parts are zeros.
+    """
 
     def zero_tangent(leaf):
         return jnp.zeros_like(leaf) if _is_float(leaf) else np.zeros(leaf.shape, jax.dtypes.float0)
@@ -350,23 +377,25 @@ def _as_tangents(parts: list, indices: list[int], out_tangents: list[Array]) -> 
 def _push_tangents(
     spec: Spec, floats: FloatIndices, residuals: tuple, in_tangents: tuple[list, list]
 ) -> tuple[list, list]:
-    """Return (tangents of merged planes, tangents of merged numbers per tree), for those that ``floats`` names.
+    """Return (tangents of merged planes, tangents of merged numbers per tree), for those whose indices are ``floats``.
 
     ``in_tangents`` are (tangents of these planes, tangents of these numbers) before merging. ``residuals`` are the
     arguments of `_merge` behind ``spec``, and behind them its result.
     """
     _, _, scalars, x, mask, (merged, merged_scalars) = residuals
-    kinds = [spec.layout.planes.kinds[i] for i in floats[0]]
+    float_planes, float_scalars = floats
+    in_plane_tangents, in_scalar_tangents = in_tangents
+    kinds = [spec.layout.planes.kinds[i] for i in float_planes]
 
     def step(outs, t, leaf, hits, _):
         """Return ``outs``, a block's tangents, with those of the leaves ``leaf`` of tree t added where ``hits``."""
         new_outs = []
-        for kind, out, part, hit in zip(kinds, outs, in_tangents[0], hits, strict=True):
-            leaf_tangent = jnp.where(hit, part[t, leaf], 0)
+        for kind, out, in_tangent, hit in zip(kinds, outs, in_plane_tangents, hits, strict=True):
+            leaf_tangent = jnp.where(hit, in_tangent[t, leaf], 0)
             new_outs.append(out.at[:, t].set(leaf_tangent) if kind == "collect" else out + leaf_tangent)
         return new_outs
 
-    plane_tangents = [jnp.zeros_like(_high_part(merged[i])) for i in floats[0]]
+    plane_tangents = [jnp.zeros_like(_high_part(merged[i])) for i in float_planes]
     plane_tangents = varying_as(x, plane_tangents)
 
     def block(whole, start, size, visit):
@@ -375,14 +404,13 @@ def _push_tangents(
         return [lax.dynamic_update_slice_in_dim(part, out, start, 0) for part, out in zip(whole, outs, strict=True)]
 
     # The last block overwrites the tangents of instances that were in the block before: they must be complete again.
-    plane_tangents = _over_leaves(spec, floats[0], residuals, plane_tangents, block, count_twice=True)
-    number_tangents = []
-    for i, tangent in zip(floats[1], in_tangents[1], strict=True):
+    plane_tangents = _over_leaves(spec, float_planes, residuals, plane_tangents, block, count_twice=True)
+    scalar_tangents = []
+    for i, in_tangent in zip(float_scalars, in_scalar_tangents, strict=True):
         contributes = _contributing_trees(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
-        number_tangents.append(
-            jnp.sum(jnp.where(contributes, tangent, 0), axis=1).reshape(_high_part(merged_scalars[i]).shape)
-        )
-    return plane_tangents, number_tangents
+        tangent = jnp.sum(jnp.where(contributes, in_tangent, 0), axis=1)
+        scalar_tangents.append(tangent.reshape(_high_part(merged_scalars[i]).shape))
+    return plane_tangents, scalar_tangents
 
 
 def _pull_cotangents(spec: Spec, floats: FloatIndices, residuals: tuple, out: tuple[list, list]) -> tuple[list, list]:
@@ -391,7 +419,9 @@ def _pull_cotangents(spec: Spec, floats: FloatIndices, residuals: tuple, out: tu
     ``out`` has the cotangents of the two values that `_push_tangents` returns. Other arguments are the same.
     """
     _, planes, scalars, _, mask, (_, merged_scalars) = residuals
-    kinds = [spec.layout.planes.kinds[i] for i in floats[0]]
+    float_planes, float_scalars = floats
+    plane_outs, scalar_outs = out
+    kinds = [spec.layout.planes.kinds[i] for i in float_planes]
 
     def step(tables, t, leaf, hits, pulls):
         """Return the cotangents ``tables`` with a block's ``pulls`` added where it ``hits`` a ``leaf`` of tree t."""
@@ -403,14 +433,16 @@ def _pull_cotangents(spec: Spec, floats: FloatIndices, residuals: tuple, out: tu
         return new_tables
 
     def block(tables, start, size, visit):
-        return visit(step, tables, [lax.dynamic_slice_in_dim(part, start, size) for part in out[0]])
+        pulls = [lax.dynamic_slice_in_dim(plane_out, start, size) for plane_out in plane_outs]
+        return visit(step, tables, pulls)
 
-    tables = _over_leaves(spec, floats[0], residuals, [jnp.zeros_like(planes[i]) for i in floats[0]], block)
-    number_cotangents = []
-    for i, pull in zip(floats[1], out[1], strict=True):
+    zero_tables = [jnp.zeros_like(planes[i]) for i in float_planes]
+    tables = _over_leaves(spec, float_planes, residuals, zero_tables, block)
+    scalar_cotangents = []
+    for i, pull in zip(float_scalars, scalar_outs, strict=True):
         contributes = _contributing_trees(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
-        number_cotangents.append(jnp.sum(jnp.where(contributes, jnp.reshape(pull, (-1, 1)), 0), axis=0))
-    return tables, number_cotangents
+        scalar_cotangents.append(jnp.sum(jnp.where(contributes, jnp.reshape(pull, (-1, 1)), 0), axis=0))
+    return tables, scalar_cotangents
 
 
 def _over_leaves(
@@ -429,7 +461,9 @@ def _over_leaves(
     """
     plan, planes, _, x, mask, (merged, _) = residuals
     n, n_trees = x.shape[0], plan.nodes.shape[0]
-    size = min(block_size(spec.walk, n_trees, x.shape[1] * (1 + spec.missing)), max(n, 1), spec.block)
+    tables = [planes[i] for i in floats]
+    n_columns = x.shape[1] * (1 + spec.missing)
+    size = min(block_size(spec.walk, n_trees, n_columns), max(n, 1), spec.block)
 
     def block(carry, start, first):
         """Return the carry of ``body`` for the block at ``start``, whose new instances begin at ``first``."""
@@ -437,49 +471,75 @@ def _over_leaves(
         keys = column_keys(rows_of(x), missing=spec.missing)
         is_new = jnp.ones(size, bool) if count_twice else start + jnp.arange(size) >= first
         contributes = is_new[None] if mask is None else rows_of(mask).T & is_new  # [1 or trees, block]
-        outs = [rows_of(merged[i]) if spec.layout.planes.kinds[i] in ("min", "max") else None for i in floats]
-        if spec.walk == "levels":
-            places = walk_levels(plan, keys, spec.depth).T - jnp.arange(n_trees)[:, None] * plan.nodes.shape[1]
-            leaf_of = lambda t: places[t] - plan.n_exits
-        else:
-            rows_of_keys = by_column(keys)
-
-            def leaf_of(t):
-                tree_plan = jax.tree.map(lambda array: array[t], plan)
-                return node_at(tree_plan, walk_tree(tree_plan, rows_of_keys))
+        # To a minimum or maximum, merged before, only trees contribute whose leaf attains it; None for other planes.
+        extremes = [rows_of(merged[i]) if spec.layout.planes.kinds[i] in ("min", "max") else None for i in floats]
+        leaf_of = _leaves_by_tree(spec, plan, keys)
 
         def visit(step, inner, of_rows=None):
             """Return ``inner``, folded by ``step`` over all trees; ``of_rows`` is passed on to ``step``."""
 
-            def tree(t, both):
-                """Fold tree t: ``both`` is (inner, whether an earlier tree attained each minimum or maximum)."""
-                inner, claimed = both
+            def fold_tree(t, inner_and_attained):
+                """Fold tree t; ``attained`` tells for each plane whether an earlier tree attained its extreme."""
+                inner, attained = inner_and_attained
                 leaf = leaf_of(t)
                 tree_contributes = contributes[0] if mask is None else contributes[t]
-                hits, claimed_so_far = [], []
-                for i, out, is_claimed in zip(floats, outs, claimed, strict=True):
-                    hit = tree_contributes if planes[i].ndim == 2 else tree_contributes[:, None]
-                    if out is not None:
-                        hit = hit & (planes[i][t, leaf] == out) & ~is_claimed
-                        is_claimed = is_claimed | hit
-                    hits.append(hit)
-                    claimed_so_far.append(is_claimed)
-                return step(inner, t, leaf, hits, of_rows), claimed_so_far
+                hits, attained = _hits(tables, t, leaf, tree_contributes, extremes, attained)
+                return step(inner, t, leaf, hits, of_rows), attained
 
             shapes = spec.layout.shapes(size)
-            unclaimed = varying_as(x, [jnp.zeros(shapes[i], bool) for i in floats])
-            return lax.fori_loop(0, n_trees, tree, (inner, unclaimed))[0]
+            not_attained = varying_as(x, [jnp.zeros(shapes[i], bool) for i in floats])
+            inner, _ = lax.fori_loop(0, n_trees, fold_tree, (inner, not_attained))
+            return inner
 
         return body(carry, start, size, visit)
 
     return over_blocks(block, carry, n, size) if n and floats else carry
 
 
+def _hits(
+    tables: list[Array], t: Array, leaf: Array, contributes: Array, extremes: list[Array | None], attained: list[Array]
+) -> tuple[list[Array], list[Array]]:
+    """Return (which instances tree ``t`` contributes to, ``attained`` after this tree), an array for each plane.
+
+    ``tables`` are the planes, and ``leaf [block]`` the leaves that a block's instances reach in the tree. ``contributes
+    [block]`` tells whether the tree counts for an instance. ``extremes`` has the merged values of minima and maxima,
+    None for other planes. ``attained`` tells whether an earlier tree attained them.
+    """
+    hits, attained_so_far = [], []
+    for table, extreme, is_attained in zip(tables, extremes, attained, strict=True):
+        hit = contributes if table.ndim == 2 else contributes[:, None]
+        if extreme is not None:
+            hit = hit & (table[t, leaf] == extreme) & ~is_attained
+            is_attained = is_attained | hit
+        hits.append(hit)
+        attained_so_far.append(is_attained)
+    return hits, attained_so_far
+
+
+def _leaves_by_tree(spec: Spec, plan: Plan, keys: Int32[Array, "block columns"]) -> Callable[[Any], Array]:
+    """Return a function that takes a tree's index, and returns the leaf ``[block]`` of each instance in that tree.
+
+    ``keys`` are the block's, made by `column_keys`. A leaf is a node of its tree.
+    """
+    if spec.walk == "levels":  # all trees are walked now, since they are walked together
+        n_trees, n_places = plan.nodes.shape
+        places = walk_levels(plan, keys, spec.depth).T - jnp.arange(n_trees)[:, None] * n_places
+        return lambda tree: places[tree] - plan.n_exits
+    rows_of_keys = by_column(keys)
+
+    def leaf_of(tree):
+        tree_plan = jax.tree.map(lambda array: array[tree], plan)
+        return node_at(tree_plan, walk_tree(tree_plan, rows_of_keys))
+
+    return leaf_of
+
+
 def _contributing_trees(kind: str, values: Array, out: Any, mask: Any) -> Array:
-    """Return whether each tree's number contributes to the merged number, ``[1 or instances, trees]``.
+    """Return whether each tree's number contributes to the merged number, ``[instances trees]``, or ``[1 trees]``.
 
     To a minimum or maximum only the first tree that attains it contributes. ``kind`` is the name of the merge, ``values
-    [trees]`` are the numbers, and ``out`` is the merged number. ``mask`` is a tree mask or None.
+    [trees]`` are the trees' numbers, and ``out`` is the merged number, one or one for each instance. ``mask`` is a tree
+    mask; without it (None) the result has a single row.
     """
     contributes = jnp.ones((1, len(values)), bool) if mask is None else mask
     if kind in ("min", "max"):
@@ -492,5 +552,8 @@ _merge_jitted = jit(_merge, static_argnums=0)
 
 
 def _merge_beside(spec: Spec, beside: tuple, x: Any, mask: Any) -> Any:
-    """Return `_merge` by a program, for `map_over_devices`; ``beside`` is (plan, planes, scalars)."""
+    """Return `_merge` of instances ``x``, with the arguments in the order that `map_over_devices` passes.
+
+    ``beside`` is (plan, planes, scalars).
+    """
     return _merge_jitted(spec, *beside, x, mask)

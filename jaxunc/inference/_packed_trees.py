@@ -3,8 +3,8 @@
     leaf table  --cut-->  planes [trees nodes], numbers per tree [trees]  --pack-->  tables, two planes in an element
     instances  --walk-->  places of leaves  --look up-->  values  --merge-->  carry  --results-->  statistic
 
-The first line is done once, by `PackedTrees.of`. The second is `PackedTrees.merge`: block by block of instances, all
-trees are walked, and the values of their leaves are merged into the *carry* (the statistic of the trees so far).
+The first line is done once, by `PackedTrees.of`. The second is `PackedTrees.merge`, which goes by blocks of instances.
+It walks all trees, and merges the values of their leaves into the *carry*: the statistic of the trees so far.
 
 An instance's answer depends on its row alone. On a CPU the trees are merged one by one in their order: each bit of an
 answer is the same for any blocks and any ranges of the trees. Accelerators merge all trees in one reduction, which
@@ -67,21 +67,25 @@ from ._walk import (
 STEPS = 5
 """Number of trees that one step of a loop merges for few instances: merging these costs less than a step's overhead."""
 
-MERGED_NUMBERS, CACHED_NUMBERS, SMALLEST_BLOCK = 2**22, 2**16, 64
-"""Most numbers of planes that a call merges where planes are wide; most of a block on a CPU; fewest instances of such a
-block."""
+MERGED_NUMBERS = 2**22
+"""Most numbers of planes that a call merges where planes are wide."""
+CACHED_NUMBERS, SMALLEST_BLOCK = 2**16, 64
+"""Most such numbers, and fewest instances, of a block on a CPU."""
 
-QUICK_DEPTH, CHEAP_TESTS = 4, 120
-"""Depth of the deepest complete trees in which few instances select leaf values sooner than they walk. Most tests, of
-all instances of a block, that keep the program cheap where leaf values have one column (`CHEAP_TREES`)."""
+QUICK_DEPTH = 4
+"""Depth of the deepest complete trees in which few instances select leaf values sooner than they walk."""
+CHEAP_TESTS = 120
+"""Most tests, of all instances of a block, that keep the program cheap where leaf values have one column
+(`CHEAP_TREES`)."""
 
-_ARRAYS = ("plan", "tables", "scalars", "totals", "rows", "sets")
+_ARRAYS = ("plan", "tables", "scalars", "totals", "rows", "sets")  # the fields of `PackedTrees.arrays`
 
 
 class Spec(NamedTuple):
     """Structure of packed trees, for which programs are compiled: static, hashable."""
 
     layout: Layout
+    """How the statistic is stored."""
     missing: bool
     """Whether the plan is for data with missing values."""
     walk: Walk
@@ -94,29 +98,33 @@ class Spec(NamedTuple):
 
     @classmethod
     def of(cls, layout: Layout, compact_trees: CompactTrees, *, missing: bool, walk: Walk) -> "Spec":
-        """Return the structure of ``compact_trees`` packed with a leaf table of this layout; others are fields."""
+        """Return the structure of ``compact_trees``, packed with a leaf table of this ``layout`` for this ``walk``.
+
+        ``missing`` says whether the plan is for data with missing values.
+        """
         complete = complete_depth(compact_trees.trees, len(layout.columns)) if walk == "blocks" else 0
-        return cls(layout, missing, walk, unrolled_depth(walk, compact_trees.trees), compact_trees.n_words, complete)
+        depth = unrolled_depth(walk, compact_trees.trees)
+        return cls(layout, missing, walk, depth, compact_trees.n_words, complete)
 
     def n_columns(self, n_features: int) -> int:
-        """Return the number of columns of keys and words for data of ``n_features``; keys are doubled for missing."""
+        """Return the number of columns of keys and words for ``n_features``; for missing values keys come twice."""
         return n_features * (1 + self.missing) + self.words
 
     def selects_sooner(self, block: int) -> bool:
-        """Return whether ``block`` instances select leaf values (`select_leaves`) sooner than they walk at once.
+        """Return whether ``block`` instances select leaf values (`select_leaves`) sooner than they walk.
 
-        False where trees are not complete.
+        To walk here means all trees at once. False where trees are not complete.
         """
         return self.complete > 0 and (block >= LEAST_TOGETHER or self.complete <= QUICK_DEPTH)
 
     @property
     def small_block(self) -> int:
-        """Most instances of a block if a batch has fewer than `LEAST_TOGETHER`: 1, or as many as select cheaply."""
+        """Most instances of a block in a batch of fewer than `LEAST_TOGETHER`; 1 unless they select leaf values."""
         if not self.selects_sooner(1):
             return 1
         # Each column makes the tests again, and more columns take longer to merge and to finish.
         tests = max(len(self.layout.columns), 1) ** 2 * (2**self.complete - 1)
-        return 1 << max(CHEAP_TESTS // tests, 1).bit_length() - 1  # rounded down to a power of two
+        return 1 << (max(CHEAP_TESTS // tests, 1).bit_length() - 1)  # rounded down to a power of two
 
     @property
     def block(self) -> int:
@@ -124,16 +132,17 @@ class Spec(NamedTuple):
         if not self.layout.is_wide:
             return 2**31
         most_numbers = MERGED_NUMBERS if self.walk == "levels" else CACHED_NUMBERS
-        return 1 << max(most_numbers // self.layout.width, SMALLEST_BLOCK).bit_length() - 1
+        most_instances = max(most_numbers // self.layout.width, SMALLEST_BLOCK)
+        return 1 << (most_instances.bit_length() - 1)  # rounded down to a power of two
 
 
 class Carry(NamedTuple):
     """The statistics of the trees so far, merged: an entry for each plane and for each number per tree."""
 
     planes: list[Any]
-    """For each plane a tuple of arrays, its merge's carry: ``[instances]``, ``[instances numbers]`` if it is wide."""
+    """For each plane the carry of its merge, a tuple of arrays ``[instances]``; of wide ones ``[instances width]``."""
     scalars: list[Any]
-    """For each number per tree its merge's carry: arrays ``[]`` for all instances, or ``[instances]`` under a mask."""
+    """For each number per tree the carry of its merge, a tuple of arrays ``[]``; under a mask ``[instances]``."""
 
 
 class PackedTrees(eqx.Module):
@@ -154,9 +163,9 @@ class PackedTrees(eqx.Module):
 
     @classmethod
     def of(cls, trees: Trees, table: PyTree, merge: PyTree, *, missing: bool, walk: Walk) -> "PackedTrees":
-        """Return trees packed with a leaf table for a walk, for data with or without ``missing`` values.
+        """Return ``trees`` packed with a leaf ``table`` for the ``walk``, for data with or without ``missing`` values.
 
-        ``table`` and ``merge`` are the ``leaf_table`` and ``merge`` of `merge_leaves`.
+        ``table`` and ``merge`` are the arguments ``leaf_table`` and ``merge`` of `merge_leaves`.
         """
         planes, scalars, layout = cut(table, merge, trees.n_trees, trees.n_nodes)
         compact_trees = compact(trees)
@@ -168,10 +177,11 @@ class PackedTrees(eqx.Module):
 
     @classmethod
     def of_rows(cls, trees: Trees, lifted: PyTree, code: Array, merge: PyTree, *, walk: Walk) -> "PackedTrees":
-        """Return trees packed with statistics of distinct count vectors for a walk, for data without missing values.
+        """Return ``trees`` packed with ``lifted``, the statistics of distinct count vectors, for the ``walk``.
 
-        ``lifted`` has arrays ``[rows ...]``, and ``code [trees nodes]`` the row of each node. ``merge`` is a pytree
-        prefix of ``lifted`` with names of merges. Statistics are packed before they are expanded to the nodes.
+        The plan is for data without missing values. ``lifted`` has arrays ``[rows ...]``, and ``code [trees nodes]``
+        the row of each node. ``merge`` is a pytree prefix of ``lifted`` with names of merges. Statistics are packed
+        before they are expanded to the nodes.
         """
         columns, scalars, rows, layout = cut_rows(lifted, merge, trees.n_trees)
         compact_trees = compact(trees)
@@ -194,37 +204,44 @@ class PackedTrees(eqx.Module):
     def merge(
         self, X: Float[Array, "instances features"], tree_mask: Any = None, blocks: tuple[Any, ...] | None = None
     ) -> PyTree:
-        """Return the merged statistic of all trees, or of those that count for an instance by ``tree_mask``.
+        """Return the statistic of each instance in ``X``, merged over the trees.
 
-        ``blocks`` is (number of instances of a block, number of blocks that are walked, which may be traced). Default:
-        all instances, in blocks of the size that suits the walk.
+        With a ``tree_mask [instances trees]`` only trees that count for an instance are merged. ``blocks`` is (number
+        of instances of a block, number of the first blocks that are walked, which may be traced). Default: all
+        instances, in blocks of the size that suits the walk.
         """
         return self.result(self.merge_to_carry(X, tree_mask, blocks))
 
     def merge_to_carry(self, X: Any, tree_mask: Any = None, blocks: tuple[Any, ...] | None = None) -> Carry:
-        """Return the carry of all trees, with the arguments of `merge`."""
+        """Return the carry of the instances ``X`` after all trees; arguments are as for `merge`."""
         n_planes = len(self.spec.layout.planes.kinds)
-        carries = self._include(None, X, tree_mask, blocks)
+        carries = self._include(carry=None, X=X, mask=tree_mask, blocks=blocks)
         return Carry(carries[:n_planes], self.totals if tree_mask is None else carries[n_planes:])
 
     def _include(self, carry: list[Any] | None, X, mask=None, blocks: tuple[Any, ...] | None = None) -> list[Any]:
-        """Return ``carry`` (None for no trees) with the planes of these trees merged into it, block by block.
+        """Return the carry of instances ``X`` after these trees, whose planes are merged into ``carry`` block by block.
 
-        Under a mask the numbers per tree are merged, too: in ``carry`` and in the result they lie behind the planes.
-        ``X``, ``mask`` and ``blocks`` are as for `merge`.
+        None for ``carry`` stands for no earlier trees. Under a mask the numbers per tree are merged, too: in ``carry``
+        and in the result they lie behind the planes. ``X``, ``mask`` and ``blocks`` are as for `merge`.
         """
-        spec, n = self.spec, X.shape[0]
+        spec = self.spec
+        n = X.shape[0]
         shapes = partial(spec.layout.shapes, scalars=mask is not None)
         # Under a mask merged numbers per tree differ between instances: they become planes, behind the other planes.
         merging = spec.layout.planes if mask is None else spec.layout.both
-        columns = spec.n_columns(X.shape[1])
-        limit = min(n, spec.block)
-        size, n_blocks = blocks or (min(block_size(spec.walk, self.n_trees, columns, n, spec.small_block), limit), None)
-        rows_at = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)
+        if blocks is not None:
+            size, n_blocks = blocks
+        else:
+            walk_size = block_size(spec.walk, self.n_trees, spec.n_columns(X.shape[1]), n, spec.small_block)
+            size = min(walk_size, n, spec.block)
+            n_blocks = None
         keys_of, merge_block = self._way(size)
 
+        def rows_at(array, start):
+            return array if size == n else lax.dynamic_slice_in_dim(array, start, size)
+
         def include_block(out, start, _):
-            """Return ``out`` with the carry of the block at ``start``; of a single block that carry alone."""
+            """Return ``out``, the carry of all instances, with that of the block at ``start`` written into it."""
             # Keys are made for one block at a time: the keys of all instances would take as much memory as the data.
             keys = keys_of(rows_at(X, start), missing=spec.missing)
             in_mask = None if mask is None else rows_at(mask, start)
@@ -234,7 +251,8 @@ class PackedTrees(eqx.Module):
             merged = merge_block(merging, block_carry, keys, in_mask)
             if size == n:
                 return merged
-            return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0), out, merged)
+            write = lambda whole, block_rows: lax.dynamic_update_slice_in_dim(whole, block_rows, start, 0)
+            return jax.tree.map(write, out, merged)
 
         out = varying_as(X, self._blank(merging, merging.start(shapes(n)), carry))
         return over_blocks(include_block, out, n, size, n_blocks) if n else out
@@ -255,27 +273,35 @@ class PackedTrees(eqx.Module):
         if self.spec.walk == "levels":
             return column_keys, self._by_level
         at_once = walks_at_once(block, self.n_trees) and not self.spec.selects_sooner(block)
-        return keys_of_few if block < LEAST_TOGETHER else column_keys, self._few if at_once else self._by_tree
+        keys_of = keys_of_few if block < LEAST_TOGETHER else column_keys
+        return keys_of, self._few if at_once else self._by_tree
 
     def _blank(self, merging: Merging, start: list[Any], carry: list[Any] | None) -> list[Any]:
-        """Return arrays for the carry of all instances, which blocks fill: ``start``, the carry of no trees.
+        """Return blank arrays for the carry of all instances, into which blocks are written.
 
-        Collected planes have their final width from the start: the trees of ``carry`` (None: no trees), then these.
+        They are ``start``, the carry of no trees, but entries of collected planes get an axis of all trees: those of
+        ``carry`` (none for None), and these.
         """
-        before = zip(merging.planes, carry or (), strict=False)
-        n_trees = max((entry[0].shape[1] for merge, entry in before if merge.collects), default=0) + self.n_trees
-        widened = lambda merge, array: jnp.full((len(array), n_trees, *array.shape[2:]), merge.neutral, array.dtype)
-        entries = zip(merging.planes, start, strict=True)
-        return [(widened(merge, entry[0]),) if merge.collects else entry for merge, entry in entries]
+        entries_so_far = zip(merging.planes, carry or (), strict=False)
+        n_trees_so_far = max((entry[0].shape[1] for merge, entry in entries_so_far if merge.collects), default=0)
+        n_trees = n_trees_so_far + self.n_trees
+        blank = []
+        for merge, entry in zip(merging.planes, start, strict=True):
+            if merge.collects:
+                (array,) = entry
+                entry = (jnp.full((len(array), n_trees, *array.shape[2:]), merge.neutral, array.dtype),)
+            blank.append(entry)
+        return blank
 
     def _by_tree(self, merging: Merging, carry, keys, mask):
-        """Return the carry of a block with all trees merged into it, which are walked one by one, in order.
+        """Return a block's carry after all trees, which are walked one by one, and merged into ``carry`` in order.
 
-        ``merging`` is that of the carry's entries. ``keys`` are those of `column_keys`, and ``mask`` is ``[block
-        trees]`` or None.
+        ``merging`` is that of the carry's entries. ``keys`` are the block's, made by `column_keys`. ``mask`` is
+        ``[block trees]`` or None.
         """
+        layout = self.spec.layout
         # A row for each column, since the walk reads the same column for many instances of a block.
-        rows, layout = by_column(keys, self.sets, missing=self.spec.missing), self.spec.layout
+        rows = by_column(keys, self.sets, missing=self.spec.missing)
 
         def visit(tree):
             """Return the planes' values at the block's leaves in one tree, given its slice of the scanned arrays."""
@@ -290,25 +316,27 @@ class PackedTrees(eqx.Module):
             scalars = [jnp.broadcast_to(s, (len(keys),)) for s in scalars]
             return self._values(merging, columns, scalars, in_mask)
 
-        return merging.scan(visit, carry, (self.plan, self.tables, self.scalars, None if mask is None else mask.T))
+        by_tree = None if mask is None else mask.T
+        return merging.scan(visit, carry, (self.plan, self.tables, self.scalars, by_tree))
 
     def _few(self, merging: Merging, carry, keys, mask):
-        """Return the carry of a small block with all trees merged into it: walked at once, but merged in order.
+        """Return a small block's carry after all trees, which are walked at once, but merged into ``carry`` in order.
 
         The arguments are those of `_by_tree`.
         """
         if len(keys) == 1:
-            keys = self._with_words(keys)
-            elements = [values[:, None] for values in walk_one(self.plan, keys, self.tables)[1]]
+            _, elements_of_one = walk_one(self.plan, self._with_words(keys), self.tables)
+            elements = [values[:, None] for values in elements_of_one]  # [trees 1]
         else:
             place = walk_few(self.plan, keys, self.sets, missing=self.spec.missing)
             elements = [take(table.reshape(-1), place) for table in self.tables]
         return self._in_order(merging, carry, elements, mask, len(keys))
 
     def _in_order(self, merging: Merging, carry, elements, mask, block: int):
-        """Return the carry with the table elements ``[trees block]`` at a block's leaves merged into it, by tree.
+        """Return a block's carry after all trees, whose values at the leaves are merged into ``carry`` tree by tree.
 
-        ``block`` is the number of the block's instances, and ``mask`` is ``[block trees]`` or None.
+        ``elements`` has an array ``[trees block]`` for each table: its elements at the leaves. ``block`` is the number
+        of the block's instances, and ``mask`` is ``[block trees]`` or None.
         """
         scalars = [jnp.broadcast_to(s[:, None], (self.n_trees, block)) for s in self.scalars]
         in_mask = None if mask is None else mask.T
@@ -321,7 +349,7 @@ class PackedTrees(eqx.Module):
         return merging.scan(visit, carry, (elements, scalars, in_mask), unroll=STEPS)
 
     def _by_level(self, merging: Merging, carry, keys, mask):
-        """Return the carry of a block with all trees merged into it: walked at once, and merged by one reduction.
+        """Return a block's carry after all trees, which are walked at once, and merged into ``carry`` by one reduction.
 
         The arguments are those of `_by_tree`.
         """
@@ -329,17 +357,18 @@ class PackedTrees(eqx.Module):
         place = walk_levels(self.plan, self._with_words(keys), self.spec.depth)
         elements = [take(table.reshape(-1), place) for table in self.tables]
         if self.spec.layout.is_wide:  # rows of all trees at once would be an [instances trees classes] tensor
-            return self._in_order(merging, carry, [part.T for part in elements], mask, len(keys))
+            by_tree = [elements_of_table.T for elements_of_table in elements]
+            return self._in_order(merging, carry, by_tree, mask, len(keys))
         scalars = [jnp.broadcast_to(s, place.shape) for s in self.scalars]
         values = self._values(merging, unpack(elements, self.spec.layout), scalars, mask)
         return merging.reduce(carry, values, axis=1)
 
     def _with_words(self, keys):
-        """Return keys ``[block columns]``, and behind them the words of sets if nodes test sets."""
+        """Return ``keys [block columns]``, with the words of sets as further columns if nodes test sets."""
         return keys if self.sets is None else keys_and_words(keys, self.sets, missing=self.spec.missing)
 
     def _values(self, merging: Merging, columns, scalars, mask):
-        """Return the planes' values, given the ``columns`` of the leaf table at the leaves that instances have reached.
+        """Return the planes' values at the leaves of some instances, given the entries of all ``columns`` there.
 
         With a ``mask`` the numbers per tree, ``scalars``, follow the planes, and every value is neutral where the mask
         is False. ``merging`` is that of all values.
@@ -348,7 +377,7 @@ class PackedTrees(eqx.Module):
         return values if mask is None else merging.mask([*values, *scalars], mask)
 
     def results(self, carry: Carry) -> tuple[list[Any], list[Any]]:
-        """Return (planes, numbers per tree) of the merged statistic of a carry."""
+        """Return (merged planes, merged numbers per tree) of a ``carry``, an entry for each."""
         layout = self.spec.layout
         return layout.planes.result(carry.planes), layout.scalars.result(carry.scalars)
 
@@ -357,7 +386,7 @@ class PackedTrees(eqx.Module):
         return rejoin(self.spec.layout, *self.results(carry))
 
     def start(self, n_instances: int, *, masked: bool = False) -> Carry:
-        """Return the carry of no trees for ``n_instances``; ``masked`` tells whether `advance` will get a mask."""
+        """Return the carry of no trees for ``n_instances``; pass ``masked=True`` if `advance` will get a tree mask."""
         layout = self.spec.layout
         shape = (n_instances,) if masked else ()
         return Carry(
@@ -371,10 +400,11 @@ class PackedTrees(eqx.Module):
         X: Float[Array, "instances features"],
         tree_mask: Bool[Array, "instances trees"] | None = None,
     ) -> Carry:
-        """Return ``carry`` with these trees merged into it, in their order; under a mask those that count.
+        """Return the carry of instances ``X`` after these trees, which are merged into ``carry`` in their order.
 
-        A forest may be merged in ranges of trees, one after another. The last carry equals that of all trees at once:
-        bit for bit, or up to rounding in the walk "levels".
+        Under ``tree_mask`` only trees that count for an instance are merged. A forest may be merged in ranges of trees,
+        one after another. The last carry equals that of all trees at once: bit for bit, or up to rounding in the walk
+        "levels".
         """
         # Without a mask a number per tree is the same for all instances: they were merged when the trees were packed.
         if tree_mask is None:
@@ -391,18 +421,18 @@ class PackedTrees(eqx.Module):
         )
 
     def for_missing(self, compact_trees: CompactTrees) -> "PackedTrees":
-        """Return the same packed trees for data with missing values; ``compact_trees`` are those that were packed."""
+        """Return these packed trees with a plan for missing values; ``compact_trees`` are those that were packed."""
         spec = self.spec._replace(missing=True)
         return dataclasses.replace(self, plan=_plan_of(compact_trees, missing=True, top=self.plan.top), spec=spec)
 
     def by_columns(self, trees: Trees) -> "PackedTrees":
-        """Return the same packed trees with the column numbers of ``trees``, whose nodes are otherwise the same."""
+        """Return these packed trees with the column numbers of ``trees``, whose nodes are otherwise the same."""
         compact_trees = compact(trees)
         plan = _plan_of(compact_trees, missing=self.spec.missing, top=self.plan.top)
         return dataclasses.replace(self, plan=plan, sets=compact_trees.sets)
 
     def of_trees(self, start: int, stop: int) -> "PackedTrees":
-        """Return the packed trees ``start … stop - 1``."""
+        """Return only the trees ``start … stop - 1`` of these, packed."""
         arrays = (self.plan, self.tables, self.scalars)
         plan, tables, scalars = jax.tree.map(lambda array: array[start:stop], arrays)
         totals = merge_scalars(self.spec.layout.scalars, scalars)
@@ -412,7 +442,7 @@ class PackedTrees(eqx.Module):
         """Return these packed trees, and behind them ``more`` trees that add nothing: one neutral leaf each."""
 
         def append_trees(neutral: list[float], arrays: list[Any]) -> list[Any]:
-            """Return ``arrays [trees ...]`` with ``more`` trees behind, which hold the array's ``neutral`` value."""
+            """Return ``arrays [trees ...]`` with ``more`` trees behind, which hold an array's number in ``neutral``."""
             pairs = zip(neutral, arrays, strict=True)
             return [jnp.concatenate([a, jnp.full((more, *a.shape[1:]), value, a.dtype)]) for value, a in pairs]
 
@@ -423,10 +453,9 @@ class PackedTrees(eqx.Module):
         return dataclasses.replace(self, plan=padded_plan(self.plan, more), tables=tables, scalars=scalars)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields as NumPy arrays, for copies and pickles."""
-        return {name: jax.tree.map(np.asarray, array) for name, array in zip(_ARRAYS, self.arrays, strict=True)} | {
-            "spec": self.spec
-        }
+        """Return the fields by name, with NumPy arrays, for copies and pickles."""
+        named_fields = zip(_ARRAYS, self.arrays, strict=True)
+        return {name: jax.tree.map(np.asarray, field) for name, field in named_fields} | {"spec": self.spec}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # JAX takes 64-bit integers from the host in its 64-bit mode alone.
@@ -436,10 +465,10 @@ class PackedTrees(eqx.Module):
 
 
 def _plan_of(compact_trees: CompactTrees, *, missing: bool, complete: int = 0, top: Top | None = None) -> Plan:
-    """Return the plan of compact trees, for data with or without ``missing`` values.
+    """Return the plan of ``compact_trees``, for data with or without ``missing`` values.
 
-    Its top is ``top``. If that is None, the top has all tests of trees that are completed to the depth ``complete``; if
-    ``complete`` is 0, the tallest nodes.
+    Its top is ``top``. For None it has all tests of trees that are completed to the depth ``complete``, or the tallest
+    nodes if ``complete`` is 0.
     """
     if top is None:
         top = complete_top(compact_trees.trees, complete) if complete else tall_top(compact_trees.trees)
@@ -452,52 +481,53 @@ def pack_by_place(
 ) -> tuple[list[Array], list[Array]]:
     """Return (tables of elements ``[trees places]``, rows of each wide plane) of planes ``[trees nodes ...]``.
 
-    ``planes`` and ``layout`` are those of `cut`. ``node`` are the nodes that the plan has (`CompactTrees.node`), None
-    for all.
+    ``planes`` and ``layout`` are those of `cut`. ``node`` has the nodes that the plan has (`CompactTrees.node`); None
+    stands for all.
     """
     columns, rows = columns_of_planes([_take_nodes(plane, node) for plane in planes], layout)
-    return [plan.by_place(packed) for packed in pack(columns, layout)], rows
+    return [plan.by_place(elements) for elements in pack(columns, layout)], rows
 
 
 def _expand_by_place(
     columns: list[Any], code: Int32[Array, "trees nodes"], plan: Plan, layout: Layout, node: Any
 ) -> list[Array]:
-    """Return tables of elements ``[trees places]`` of columns ``[distinct]``, given the row ``code`` of each node.
+    """Return the tables of elements ``[trees places]`` that store columns ``[distinct]`` for each place of ``plan``.
 
-    ``columns`` and ``layout`` are those of `cut_rows`; ``node`` is as for `pack_by_place`.
+    ``columns`` and ``layout`` are those of `cut_rows`, ``code`` is the entry of each node in the columns. ``node`` is
+    as for `pack_by_place`.
     """
     if not on_host(code, plan):
         return _expand_program(columns, code, plan, layout, node)
     host_plan, code, node = jax.tree.map(np.asarray, (plan, code, node))
     rows = host_plan.by_place(_take_nodes(code, node))
-    return put_beside(plan.nodes, [packed[rows] for packed in pack(columns, layout)])
+    return put_beside(plan.nodes, [elements[rows] for elements in pack(columns, layout)])
 
 
 @jit(static_argnums=3)
 def _expand_program(columns: list[Array], code: Array, plan: Plan, layout: Layout, node: Array | None) -> list[Array]:
-    """Return the tables of `_expand_by_place`, made by a program, since the arrays are not on the host."""
+    """Return the tables of `_expand_by_place` for arrays that are traced, or not on the host."""
     rows = plan.by_place(_take_nodes(code, node))
-    return [take(packed, rows) for packed in pack(columns, layout)]
+    return [take(elements, rows) for elements in pack(columns, layout)]
 
 
 def _take_nodes(table: Any, node: Any) -> Any:
-    """Return the entries of a table ``[trees nodes ...]`` at ``node`` ``[trees kept]``; for None the table."""
+    """Return ``table [trees nodes ...]`` at the nodes ``node [trees kept]`` alone; the whole table for None."""
     return table if node is None else table[np.arange(len(table))[:, None], node]
 
 
 def merge_scalars(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list[Any]:
-    """Return the carry of ``scalars``, the numbers per tree, over all trees by their ``merging``; [] for none."""
+    """Return the carry of the numbers per tree, ``scalars``, merged over all trees; [] if there are none."""
     return _scalars_program(merging, scalars) if scalars else []
 
 
 @jit(static_argnums=0)
 def _scalars_program(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list[Any]:
-    """Return the carry of `merge_scalars`, for one array of ``scalars`` or more."""
+    """Return the carry of `merge_scalars`, where there is at least one array of numbers."""
     return merging.reduce(merging.start([()] * len(scalars)), scalars, axis=0)
 
 
 def of_jax(tree: PyTree) -> PyTree:
-    """Return a pytree with arrays of JAX in place of NumPy's, if its plans or packed trees hold int64 arrays of NumPy.
+    """Return the pytree ``tree`` with JAX's arrays in place of NumPy's, if its packed trees have 64-bit ones of NumPy.
 
     `jax.device_get` makes such pytrees. In its 32-bit mode JAX would drop half of each 64-bit element. Other pytrees
     are returned as they are.

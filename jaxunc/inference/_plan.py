@@ -49,9 +49,10 @@ MOST_WORDS, MOST_ENTRIES = 320, 100_000
 """Most words of sets, and most entries of their tables: more would drive the keys of small blocks out of the cache.
 Tests of further sets, those of the last trees, stay several nodes."""
 
-BITS, WHOLE = 31, 31
-"""Number of sets in a word, whose sign bit is free; the number in place of a bit's for nodes that test no set, which
-stands for all bits (`mask_of`)."""
+BITS = 31
+"""Number of sets in a word. The word's sign bit is not used."""
+WHOLE = 31
+"""Number of the bit for nodes that test no set: it stands for all bits (`mask_of`)."""
 
 MOST_TESTS = 31
 """Most tests of a top: one less than its exits, each of which is a bit of a 32-bit word."""
@@ -61,7 +62,10 @@ PIECE = 16
 
 
 class Top(NamedTuple):
-    """The tests at the top of each tree. In a tree with fewer tests the rest repeat its root, and rule out no exit."""
+    """The tests at the top of each tree (`jaxunc.inference`). A tree with fewer tests repeats its root as a test.
+
+    A repeated test rules out no exit.
+    """
 
     tests: Int32[Array, "trees tests"]
     """The node that makes each test."""
@@ -76,7 +80,7 @@ class Top(NamedTuple):
 class Borders(NamedTuple):
     """Sorted order keys by which values become codes: a value's code is the number of borders below it.
 
-    A *row* of codes is made from one column of keys. The borders of each row are cut into pieces of `PIECE`.
+    Each *row* of codes is made from one column of keys. The borders of a row are cut into *pieces* of `PIECE` borders.
     """
 
     column: Int32[Array, "rows"]
@@ -86,21 +90,23 @@ class Borders(NamedTuple):
     border: Int32[Array, "pieces {PIECE}"]
     """The borders; keys that no value exceeds pad the last piece of a row."""
     number: Int32[Array, ""]
-    """Number of pieces without padding."""
+    """Number of pieces, padding pieces not counted."""
 
     @classmethod
     def of(cls, row: np.ndarray, border: np.ndarray, column: np.ndarray) -> "Borders":
         """Return the borders of all rows, cut into pieces and padded.
 
-        ``row`` and ``border`` have an entry for each border, sorted by row, then by key. ``column`` has each row's
-        column.
+        ``border [borders]`` are the order keys and ``row [borders]`` the row of each, sorted by row, then by key.
+        ``column [rows]`` is the column of keys that each row of codes is made from.
         """
         column = padded_rows(column, power_of_two(len(column)))
         n_pieces_of_row = -(-np.bincount(row, minlength=len(column)) // PIECE)  # rounded up
-        n_all, first_piece = int(n_pieces_of_row.sum()), np.cumsum(n_pieces_of_row) - n_pieces_of_row
+        n_all = int(n_pieces_of_row.sum())
+        first_piece = np.cumsum(n_pieces_of_row) - n_pieces_of_row
         row_of_piece = padded_rows(np.repeat(np.arange(len(column)), n_pieces_of_row), power_of_two(n_all))
         pieces = np.full((len(row_of_piece), PIECE), NAN_LAST, np.int32)
-        piece_in_row, position = np.divmod(np.arange(len(row)) - np.searchsorted(row, row), PIECE)
+        index_in_row = np.arange(len(row)) - np.searchsorted(row, row)  # of each border
+        piece_in_row, position = np.divmod(index_in_row, PIECE)
         pieces[first_piece[row] + piece_in_row, position] = border
         return cls(*jax.device_put([np.asarray(array, np.int32) for array in (column, row_of_piece, pieces, n_all)]))
 
@@ -113,13 +119,16 @@ class Sets(NamedTuple):
     row: Int32[Array, "words"]
     """The row of codes by which each word is looked up; 0 for padding words."""
     start: Int32[Array, "words"]
-    """Index in ``table`` of each word's first entry. A word has an entry for each code; the last code is of NaN."""
+    """Index in ``table`` of each word's first entry. A word has an entry for each code, the last for that of NaN."""
     table: Int32[Array, "entries"]
-    """The entries of all words: for a code a bit for each set of the word, whether the set sends the code right."""
+    """The entries of all words. An entry has a bit for each set of its word: whether the set sends the code right."""
 
 
 class CompactTrees(NamedTuple):
-    """Trees in which a test of intervals is one node: it reads a bit of a word, a column behind the data's."""
+    """Trees in which a test of intervals is one node, which reads a bit of a word (`jaxunc.inference`).
+
+    Words are further columns behind those of the data.
+    """
 
     trees: Trees
     node: Int32[Array, "trees kept"] | None = None
@@ -127,6 +136,7 @@ class CompactTrees(NamedTuple):
     bit: Int32[Array, "trees kept"] | None = None
     """The bit of the node's set in its word, `WHOLE` for nodes that test no set; None without sets."""
     sets: Sets | None = None
+    """The sets; None if no node tests a set."""
 
     @property
     def n_words(self) -> int:
@@ -155,16 +165,16 @@ class Plan(NamedTuple):
     """The bits that each test of the top reads of a word; all bits for other columns, None without sets."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return (function, arguments) that make a copy, for copies and pickles: the fields as NumPy arrays."""
+        """Return (function, arguments) by which copies and pickles restore the plan; arguments are NumPy arrays."""
         return _restored, (jax.tree.map(np.asarray, tuple(self)),)
 
     @property
     def n_exits(self) -> int:
-        """Number of exits. Their places lie in front of the nodes' places, so that this is also the root's place."""
+        """Number of exits of a tree's top. It is also the root's place, since the exits' places come first."""
         return self.top.entry.shape[-1]
 
     def by_place(self, table: Shaped[Array | np.ndarray, "trees nodes"]) -> Any:
-        """Return a table of nodes as a table of places ``[trees places]``, of NumPy if the table is, else of JAX."""
+        """Return a table of nodes as one of places ``[trees places]``, NumPy's if ``table`` is, else JAX's."""
         return _by_place(self.top.entry, table)
 
 
@@ -177,26 +187,27 @@ def _restored(arrays: tuple[Any, ...]) -> Plan:
 
 
 def node_at(plan: Plan, place: Int32[Array, "..."]) -> Int32[Array, "..."]:
-    """Return the node at each ``place`` of one tree; ``plan`` is the tree's slice of a plan, without a tree axis."""
+    """Return the node at each ``place`` of one tree; ``plan`` is the tree's slice of a plan, without axis of trees."""
     exits = plan.n_exits
     return jnp.where(place < exits, take(plan.top.entry, jnp.minimum(place, exits - 1)), place - exits)
 
 
 def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array | None = None) -> Plan:
-    """Return the plan of trees for data with or without missing values; ``top`` defaults to the first two levels.
+    """Return the plan of ``trees`` for data with or without missing values.
 
-    If values may be ``missing``, the keys hold every column twice (`column_keys`), which takes a quarter more time. NaN
-    is the smallest value in the first copy and the largest in the second; nodes that send NaN right read the second.
-    For compact trees ``bit`` is `CompactTrees.bit`, for others None.
+    ``top`` defaults to the first two levels of each tree. If values may be ``missing``, the keys hold every column
+    twice (`column_keys`), which takes a quarter more time. NaN is the smallest value in the first copy and the largest
+    in the second; nodes that send NaN right read the second. For compact trees ``bit`` is `CompactTrees.bit`.
     """
-    arrays, settings = (_arrays(trees), top, bit), {"n_features": trees.n_features, "missing": missing}
+    arrays = (_arrays(trees), top, bit)
+    settings = {"n_features": trees.n_features, "missing": missing}
     if not on_host(arrays):
         return _plan_program(*arrays, **settings)
     return put_beside(trees.child, _make_plan(*jax.tree.map(np.asarray, arrays), **settings, xp=np))
 
 
 def known_plan(trees: Trees) -> Plan:
-    """Return the plan of concrete trees for data with missing values, cached; concrete even while JAX traces."""
+    """Return the plan of concrete trees for data with missing values, cached; it is concrete even within a trace."""
     make = lambda: make_plan(trees, missing=True, top=tall_top(trees))
     return _PLANS.get(_arrays(trees), trees.n_features, make)
 
@@ -206,16 +217,16 @@ _PLANS: KeptWhileAlive[Plan] = KeptWhileAlive()
 
 
 def _arrays(trees: Trees) -> tuple[Array, Array, Array, Array, Array]:
-    """Return the arrays of ``trees`` that make a plan: (feature, threshold, child, missing_right, tree_depth)."""
+    """Return the arrays of ``trees`` that a plan needs: (feature, threshold, child, missing_right, tree_depth)."""
     return trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth
 
 
 def complete_depth(trees: Trees, n_columns: int) -> int:
-    """Return the depth to which trees are completed, so that tests select leaf values (`select_leaves`); 0 if not.
+    """Return the depth to which ``trees`` are completed, so that tests select leaf values (`select_leaves`), or 0.
 
-    Trees are completed if the tests of a complete tree, times ``n_columns``, are at most `MOST_TESTS`. Each of the
-    ``n_columns`` columns of leaf values is a kernel that makes all tests again. Trees without a test have the depth 1.
-    Traced trees are not completed.
+    0 stands for trees that are not completed: those that are traced, or too deep. The number of tests of a complete
+    tree, times ``n_columns``, is at most `MOST_TESTS`: each column of leaf values is a kernel that makes all tests
+    again. Trees without a test have the depth 1.
     """
     if not is_concrete(trees):
         return 0
@@ -224,10 +235,10 @@ def complete_depth(trees: Trees, n_columns: int) -> int:
 
 
 def complete_top(trees: Trees, depth: int) -> Top:
-    """Return the top that has all tests of trees of at most ``depth``, level by level from the root, as in a heap.
+    """Return the top that has all tests of ``trees``, which are at most ``depth`` deep; cached.
 
-    Where a tree has no node, below a leaf, the leaf makes the test: no key is beyond its threshold, so every instance
-    goes left, again to the leaf.
+    Tests are in the order of a heap: level by level from the root. Below a leaf, where the tree has no node, the leaf
+    itself makes the test: no key is beyond its threshold, so every instance goes left, again to the leaf.
     """
     make = lambda: Top(*jax.device_put(_complete_arrays(np.asarray(trees.child), depth)))
     return _COMPLETE.get((trees.child,), depth, make)
@@ -238,14 +249,19 @@ _COMPLETE: KeptWhileAlive[Top] = KeptWhileAlive()
 
 
 def _complete_arrays(child: Int32[np.ndarray, "trees nodes"], depth: int) -> tuple[np.ndarray, ...]:
-    """Return the fields of the `Top` that has all tests of trees of at most ``depth``; ``child`` is `Trees.child`."""
-    n_trees, trees = len(child), np.arange(len(child))
+    """Return the fields of the `Top` of `complete_top`, in their order; ``child`` is `Trees.child`."""
+    n_trees = len(child)
+    trees = np.arange(n_trees)
     # The node at each position of a heap: the children of position i are 2i + 1 and 2i + 2; below a leaf it repeats.
     heap = np.zeros((n_trees, 2 ** (depth + 1) - 1), np.int32)
     for position in range(2**depth - 1):
-        left = child[trees, heap[:, position]]
-        heap[:, 2 * position + 1], heap[:, 2 * position + 2] = left, np.where(left == heap[:, position], left, left + 1)
-    tests, entry = heap[:, : 2**depth - 1], heap[:, 2**depth - 1 :]
+        node = heap[:, position]
+        left = child[trees, node]
+        is_leaf = left == node
+        heap[:, 2 * position + 1] = left
+        heap[:, 2 * position + 2] = np.where(is_leaf, left, left + 1)
+    tests = heap[:, : 2**depth - 1]
+    entry = heap[:, 2**depth - 1 :]  # the lowest level
     heap_number = np.arange(1, 2**depth)  # positions from 1: a level begins at a power of two
     level = np.floor(np.log2(heap_number)).astype(np.int64)
     n_ruled_out = 2 ** (depth - 1 - level)  # where a test goes right: half of the exits below it
@@ -255,7 +271,7 @@ def _complete_arrays(child: Int32[np.ndarray, "trees nodes"], depth: int) -> tup
 
 
 def tall_top(trees: Trees) -> Top | None:
-    """Return the top of the tallest nodes, cached; None for traced trees, whose values the host cannot read."""
+    """Return the top that holds the tallest nodes of ``trees`` (`tallest`), cached; None for traced trees."""
     if not is_concrete(trees):
         return None
     return _TOPS.get((trees.child,), None, lambda: Top(*jax.device_put(tallest(np.asarray(trees.child)))))
@@ -266,7 +282,7 @@ _TOPS: KeptWhileAlive[Top] = KeptWhileAlive()
 
 
 def compact(trees: Trees) -> CompactTrees:
-    """Return trees in which each test of intervals is one node; trees with forks, or traced ones, as they are."""
+    """Return ``trees`` with each test of intervals as one node, cached; trees with forks, or traced ones, unchanged."""
     if not is_concrete(trees) or trees.forks is not None:
         return CompactTrees(trees)
     compact_trees = _COMPACT.get(_arrays(trees), trees.columns, lambda: _compact(trees, interval_tests(trees)))
@@ -285,42 +301,69 @@ def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
     if tests is None or not len(tests.tree):
         return None
     feature, threshold, child, missing_right, _ = (np.array(array) for array in _arrays(trees))
-    bit, column = np.full_like(child, WHOLE), feature[tests.tree, tests.node]
-    set_columns = np.unique(column)
-    sets = [column_sets(tests, np.flatnonzero(column == set_column)) for set_column in set_columns.tolist()]
+    bit = np.full_like(child, WHOLE)
+    # The sets that are tested, column by column.
+    column_of_test = feature[tests.tree, tests.node]
+    columns = np.unique(column_of_test)
+    sets = [column_sets(tests, np.flatnonzero(column_of_test == column)) for column in columns.tolist()]
     n_sets = _count_sets(sets, trees.n_trees)
     if not any(n_sets):
         return None
+    # Each test of a set that is kept becomes one node, which reads a bit of a word.
     tables = [_words(column_set.goes_right[:n_kept]) for column_set, n_kept in zip(sets, n_sets, strict=True)]
     first_word = np.cumsum([0, *map(len, tables)])
     for column_set, n_kept, word_offset in zip(sets, n_sets, first_word[:-1].tolist(), strict=True):
         is_kept = column_set.number < n_kept
-        test, (word, bit_number) = column_set.test[is_kept], np.divmod(column_set.number[is_kept], BITS)
+        test = column_set.test[is_kept]
+        word, bit_number = np.divmod(column_set.number[is_kept], BITS)
         nodes = tests.tree[test], tests.node[test]
-        feature[nodes], bit[nodes], child[nodes] = trees.n_features + word_offset + word, bit_number, tests.child[test]
+        feature[nodes] = trees.n_features + word_offset + word
+        bit[nodes] = bit_number
+        child[nodes] = tests.child[test]
         # The bit, read from the word, is larger than the threshold 0 if it is set. A word is never missing.
-        threshold[nodes], missing_right[nodes] = 0, False
+        threshold[nodes] = 0
+        missing_right[nodes] = False
     # Nodes that no path leads to any more are left out, so that the nodes of a walk lie together.
-    reached = reached_nodes(child)
-    node = np.argsort(~reached, axis=1, kind="stable")[:, : power_of_two(int(reached.sum(axis=1).max()), 64)]
-    child = np.take_along_axis(np.cumsum(reached, axis=1) - 1, child, axis=1)  # indices among the nodes that are kept
-    is_reached, node_index = np.take_along_axis(reached, node, axis=1), np.arange(node.shape[1])
-    arrays = (feature, 0), (threshold, NAN_LAST), (child, node_index), (missing_right, False), (bit, WHOLE)
-    kept = [np.where(is_reached, np.take_along_axis(array, node, axis=1), filler) for array, filler in arrays]
-    feature, threshold, child, missing_right, bit = (a.astype(bool if a.dtype == bool else np.int32) for a in kept)
-    arrays = jax.device_put((feature, threshold, child, missing_right, _heights(child)[0][:, 0]))
+    arrays_and_fillers = [(feature, 0), (threshold, NAN_LAST), (missing_right, False), (bit, WHOLE)]
+    node, child, (feature, threshold, missing_right, bit) = _keep_reached(child, arrays_and_fillers)
+    heights, _ = _heights(child)
+    arrays = jax.device_put((feature, threshold, child, missing_right, heights[:, 0]))
     node, bit = jax.device_put((node.astype(np.int32), bit))
-    joined_sets = _join_words(set_columns, [column_set.border for column_set in sets], tables)
+    joined_sets = _join_words(columns, [column_set.border for column_set in sets], tables)
     return CompactTrees(Trees(*arrays, columns=trees.columns), node, bit, joined_sets)
 
 
-def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
-    """Return the number of sets of each column that are kept: those of as many of the first trees as the bounds allow.
+def _keep_reached(
+    child: np.ndarray, arrays_and_fillers: list[tuple[np.ndarray, Any]]
+) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Return (nodes to which paths from the root lead, their `Trees.child`, arrays at these nodes): ``[trees kept]``.
 
-    The bounds are `MOST_WORDS` and `MOST_ENTRIES`. ``sets`` has the sets of each column.
+    ``child`` is `Trees.child`, and the arrays are ``[trees nodes]``. All trees keep as many nodes; those with fewer are
+    padded by leaves, at which each array has its filler.
     """
-    last_tree = np.arange(n_trees)  # words [columns trees] and entries [trees] of the sets of the trees up to this one
-    n_words = np.array([-(-np.searchsorted(column_set.tree, last_tree, "right") // BITS) for column_set in sets])
+    reached = reached_nodes(child)
+    n_kept = power_of_two(int(reached.sum(axis=1).max()), 64)
+    node = np.argsort(~reached, axis=1, kind="stable")[:, :n_kept]
+    is_reached = np.take_along_axis(reached, node, axis=1)  # False for padding
+
+    def pick_nodes(array: np.ndarray, filler: Any) -> np.ndarray:
+        picked = np.where(is_reached, np.take_along_axis(array, node, axis=1), filler)
+        return picked.astype(bool if picked.dtype == bool else np.int32)
+
+    child_kept = np.take_along_axis(np.cumsum(reached, axis=1) - 1, child, axis=1)  # indices among the kept nodes
+    child_kept = pick_nodes(child_kept, np.arange(node.shape[1]))  # a padding node is a leaf: its own child
+    return node, child_kept, [pick_nodes(array, filler) for array, filler in arrays_and_fillers]
+
+
+def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
+    """Return the number of sets that are kept, for each column: the sets of the first trees, of as many as fit.
+
+    Their words and entries may be at most `MOST_WORDS` and `MOST_ENTRIES`. ``sets`` has the sets of each column.
+    """
+    last_tree = np.arange(n_trees)
+    # Words [columns trees] and entries [trees] of the sets of the trees up to the last one.
+    n_sets_up_to = [np.searchsorted(column_set.tree, last_tree, "right") for column_set in sets]
+    n_words = np.array([-(-n_sets // BITS) for n_sets in n_sets_up_to])  # rounded up
     n_entries = np.array([column_set.goes_right.shape[1] for column_set in sets]) @ n_words
     n_kept_trees = np.count_nonzero((n_words.sum(axis=0) <= MOST_WORDS) & (n_entries <= MOST_ENTRIES))
     return [int(np.searchsorted(column_set.tree, n_kept_trees)) for column_set in sets]
@@ -328,37 +371,44 @@ def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
 
 def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "words codes"]:
     """Return the words of one column's sets: bit j of word i tells whether set ``i * BITS + j`` sends a code right."""
-    n_words, n_codes = ceil_div(len(goes_right), BITS), goes_right.shape[1]
+    n_words = ceil_div(len(goes_right), BITS)
+    n_codes = goes_right.shape[1]
     bits = np.zeros((n_words * BITS, n_codes), np.int32)
     bits[: len(goes_right)] = goes_right
-    return np.bitwise_or.reduce(
-        bits.reshape(n_words, BITS, n_codes) << np.arange(BITS, dtype=np.int32)[:, None], axis=1
-    )
+    shifts = np.arange(BITS, dtype=np.int32)[:, None]
+    return np.bitwise_or.reduce(bits.reshape(n_words, BITS, n_codes) << shifts, axis=1)
 
 
 def _join_words(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.ndarray]) -> Sets:
-    """Return the padded sets of all ``columns``, given each one's ``borders`` and words (``tables [words codes]``)."""
+    """Return the sets of all ``columns``, padded; for each column ``borders`` and ``tables`` have an array.
+
+    These are the column's borders, and its words ``[words codes]`` (`_words`).
+    """
     row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])  # [words]
     n_codes = np.array([table.shape[1] for table in tables])[row]
-    n_padding, n_entries = multiple_of(8, len(row)) - len(row), int(n_codes.sum())
-    row, start = (np.pad(array, (0, n_padding)).astype(np.int32) for array in (row, np.cumsum(n_codes) - n_codes))
+    start = np.cumsum(n_codes) - n_codes
+    padding = (0, multiple_of(8, len(row)) - len(row))
+    row = np.pad(row, padding).astype(np.int32)
+    start = np.pad(start, padding).astype(np.int32)
+    n_entries = int(n_codes.sum())
     entries = np.zeros(power_of_two(n_entries), np.int32)
     entries[:n_entries] = np.concatenate([table.ravel() for table in tables])
-    pieces = Borders.of(np.repeat(np.arange(len(borders)), list(map(len, borders))), np.concatenate(borders), columns)
+    row_of_border = np.repeat(np.arange(len(borders)), list(map(len, borders)))
+    joined_borders = Borders.of(row_of_border, np.concatenate(borders), columns)
     row, start, entries = jax.device_put((row, start, entries))
-    return Sets(pieces, row, start, entries)
+    return Sets(joined_borders, row, start, entries)
 
 
 def _two_levels(child, depth, xp) -> Top:
-    """Return the top of the first two levels: three tests, four exits.
+    """Return the top of the first two levels of each tree: three tests, four exits.
 
-    ``child`` and ``depth`` are `Trees.child` and `Trees.tree_depth`, arrays of the module ``xp`` (NumPy or JAX's). A
-    leaf that stands for a test has two exits, both to itself, and its test goes left.
+    ``child`` and ``depth`` are `Trees.child` and `Trees.tree_depth`, arrays of the module ``xp``: NumPy or `jax.numpy`.
+    Where one of the three nodes is a leaf its test goes left, and both exits below it lead to the leaf.
     """
     root = xp.zeros((len(child), 1), np.int32)
 
     def below(node):
-        """Return the two children of each node, for a leaf twice the leaf: ``[trees, 2 nodes]``."""
+        """Return the children of nodes ``[trees n]`` as ``[trees 2n]``; the children of a leaf are twice the leaf."""
         left = xp.take_along_axis(child, node, axis=1)
         return xp.stack([left, xp.where(left == node, left, left + 1)], axis=-1).reshape(len(child), -1)
 
@@ -371,19 +421,23 @@ def _two_levels(child, depth, xp) -> Top:
 
 
 def _make_plan(arrays: tuple[Any, ...], top: Top | None, bit, *, n_features: int, missing: bool, xp: Any = jnp) -> Plan:
-    """Return the plan of `make_plan`, given the ``arrays`` of trees (`_arrays`), which are of the module ``xp``."""
+    """Return the plan of `make_plan`; ``arrays`` are those of `_arrays`, of the module ``xp``: NumPy or `jax.numpy`."""
     feature, threshold, child, missing_right, depth = arrays
     top = top or _two_levels(child, depth, xp)
     feature = xp.maximum(feature, 0)  # in an empty leaf it is negative, the number of its fork
     column = feature + n_features * missing_right.astype(np.int32) if missing else feature
     n_exits = top.entry.shape[1]
     place_bits = (n_exits + child.shape[1] - 1).bit_length()
-    n_columns, column_field = n_features * (2 if missing else 1), column
+    n_columns = n_features * (2 if missing else 1)
+    # A node stores its column as the number `column_field`, which is below `n_fields`.
+    column_field = column
+    n_fields = n_columns
     if bit is not None:
         # Words are behind all copies of the data's columns. The lowest 5 bits of the field are the bit's number.
         column = xp.where(feature < n_features, column, feature + (n_columns - n_features))
-        n_columns, column_field = 32 * (n_columns + MOST_WORDS), 32 * column + bit
-    fits_in_word = n_columns <= 2 ** (32 - place_bits)
+        column_field = 32 * column + bit
+        n_fields = 32 * (n_columns + MOST_WORDS)
+    fits_in_word = n_fields <= 2 ** (32 - place_bits)
     second_word = (child + n_exits).astype(np.uint32)  # the child's place: nodes come behind the exits
     if fits_in_word:
         second_word |= column_field.astype(np.uint32) << np.uint32(place_bits)
@@ -402,28 +456,32 @@ _plan_program = jit(_make_plan, static_argnames=("n_features", "missing"))
 
 
 def _by_place(entry: Any, table: Any) -> Any:
-    """Return a table ``[trees nodes]`` as a table ``[trees places]``; ``entry`` has the node behind each exit."""
+    """Return a ``table [trees nodes]`` as one of places ``[trees places]``; ``entry`` is `Top.entry`."""
     xp: Any = np if isinstance(table, np.ndarray) else jnp
     return xp.concatenate([xp.take_along_axis(table, entry, axis=1), table], axis=1)
 
 
 def padded_plan(plan: Plan, more: int) -> Plan:
-    """Return the plan with ``more`` trees of a single leaf behind its trees."""
-    zero, largest_key = jnp.int32(0), jnp.int32(2**31 - 1)
+    """Return ``plan`` with ``more`` trees behind its trees, each a single leaf."""
+    zero = jnp.int32(0)
+    largest_key = jnp.int32(2**31 - 1)
     feature = None if plan.feature is None else zero
     mask = None if plan.top_mask is None else zero
     # No key is larger than the largest one, so that every test goes left, to place 0. All places are alike.
-    top = Top(zero, jnp.int32(-1), zero, zero)
+    top = Top(tests=zero, exits=jnp.int32(-1), entry=zero, rest=zero)
     leaf = Plan(pair_bits(largest_key, jnp.uint32(0)), feature, zero, top, zero, largest_key, mask)
-    append_leaves = lambda array, value: jnp.concatenate([array, jnp.broadcast_to(value, (more, *array.shape[1:]))])
+
+    def append_leaves(array, value):
+        return jnp.concatenate([array, jnp.broadcast_to(value, (more, *array.shape[1:]))])
+
     return jax.tree.map(append_leaves, plan, leaf)
 
 
 def column_keys(x: Float[Array, "instances features"], *, missing: bool) -> Int32[Array, "instances columns"]:
-    """Return the order keys of instances that a plan made with the same ``missing`` compares.
+    """Return the order keys of instances ``x``, for plans that were made with the same ``missing``.
 
-    With ``missing`` the columns are there twice, NaN being the smallest value of the first copy and the largest of the
-    second. Otherwise there must be no NaN.
+    With ``missing`` all columns come twice, NaN being the smallest value of the first copy and the largest of the
+    second. Without it ``x`` must hold no NaN.
     """
     key = order_key(x)
     if not missing:
@@ -444,22 +502,31 @@ def descend(
     for_child: Int64[Array, "places"] | None = None,
     for_column: Int64[Array, "places"] | None = None,
 ) -> Int32[Array, "..."]:
-    """Return the place within its tree that the test of the node at ``place`` leads to, for each instance.
+    """Return the place to which the test of the node at ``place`` leads, for each instance, within its tree.
 
     ``nodes`` and ``feature`` are those of a `Plan`, of one tree or flattened over several; ``place`` is an index into
     them. Each tree has ``n_places``. ``key_of`` takes a column for each instance, and returns the instance's key, or
-    word, in it. ``with_sets`` tells whether the plan's nodes test sets. ``for_child`` and ``for_column`` are copies of
-    ``nodes``, from which the child and the column are read (`walk_levels` and `walk_one` say why); None for no copies.
+    word, in that column. ``with_sets`` tells whether the plan's nodes test sets. ``for_child`` and ``for_column`` are
+    copies of ``nodes``, from which the child and the column are read (`walk_levels` and `walk_one` say why). None
+    stands for ``nodes`` itself.
     """
     as_integer = lambda number: lax.bitcast_convert_type(number, jnp.int32)  # free where XLA counts operations
     child_bits = (n_places - 1).bit_length()
     threshold, word = split_bits(take(nodes, place), jnp.int32, jnp.uint32)
-    # The second half of the element at ``place``, read from a copy of ``nodes`` if one is given.
-    read = lambda array: word if array is None else split_bits(take(array, place), jnp.int32, jnp.uint32)[1]
+
+    def read_word(nodes_copy):
+        """Return the second half of the element at ``place``, read from a copy of ``nodes`` if there is one."""
+        if nodes_copy is None:
+            return word
+        _, copied_word = split_bits(take(nodes_copy, place), jnp.int32, jnp.uint32)
+        return copied_word
+
     if feature is None:
-        column, child = as_integer(read(for_column) >> child_bits), read(for_child) & jnp.uint32(2**child_bits - 1)
+        column = as_integer(read_word(for_column) >> child_bits)
+        child = read_word(for_child) & jnp.uint32(2**child_bits - 1)
     else:
-        column, child = take(feature, place), read(for_child)
+        column = take(feature, place)
+        child = read_word(for_child)
     # A right child lies behind the left one, and a leaf's threshold is beyond every key: this needs no branch.
     if not with_sets:
         return as_integer(child) + (key_of(column) > threshold).astype(jnp.int32)
@@ -467,7 +534,7 @@ def descend(
 
 
 def mask_of(bit: Int32[Array | np.ndarray, "..."]) -> Any:
-    """Return an int32 with only the bit of this number set; for `WHOLE`, the sign bit's number, with all bits set."""
+    """Return an int32 for each number in ``bit``, with only the bit of this number set; for `WHOLE` all bits are."""
     mask = np.int32(1) << bit
     return mask | (mask >> 31)  # the shift copies a sign bit into all others
 
@@ -478,45 +545,63 @@ def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nda
     ``child`` is `Trees.child`. Nodes to which several paths lead are not tests of the top.
     """
     n_trees, n_nodes = child.shape
-    (height, rank), trees = _heights(child), np.arange(n_trees)[:, None]
+    trees = np.arange(n_trees)[:, None]
+    height, rank = _heights(child)
     # As many tests as the largest tree has, rounded up to few sizes, since programs are compiled for each size.
     most_tests = np.count_nonzero(rank, axis=1).max(initial=1)
     n_tests = min(power_of_two(int(most_tests) + 1, 2) - 1, MOST_TESTS, max(1, n_nodes // 2))
     tests = np.argpartition(-rank, n_tests - 1, axis=1)[:, :n_tests]
     tests = np.take_along_axis(tests, np.argsort(-rank[trees, tests], axis=1), 1)  # parents come first
-    inner, children = rank[trees, tests] > 0, child[trees, tests][..., None] + np.arange(2)
-    # Whether a test is the left or right child of another: [trees parents sides tests]. Fillers of rank 0 are no tests.
-    leads_to = (children[..., None] == tests[:, None, None]) & (inner[:, :, None] & inner[:, None])[:, :, None]
-    # To sort the exits from the left, each test has an interval of a line, the root all of it. Its left child has the
-    # first half, its right child the second. Lengths are powers of two, exact for 31 tests below each other.
-    begin, half = np.zeros((2, n_trees, n_tests), np.int64)
-    half[:, 0] = 2**61  # [trees tests]: half of the interval's length
-    parent, is_right = leads_to.any(axis=2).argmax(axis=1), leads_to[:, :, 1].any(axis=1)
-    for j in range(1, n_tests):
-        above = trees[:, 0], parent[:, j]  # the test of each tree that leads to test j
-        half[:, j], begin[:, j] = half[above] // 2, begin[above] + is_right[:, j] * half[above]
-    half = np.where(inner, half, 0)
+    inner = rank[trees, tests] > 0  # False for fillers, which are no tests
+    children = child[trees, tests][..., None] + np.arange(2)
+    # Whether a test is the left or right child of another: [trees parents sides tests].
+    both_inner = inner[:, :, None] & inner[:, None]
+    leads_to = (children[..., None] == tests[:, None, None]) & both_inner[:, :, None]
+    # Each test has an interval of a line, by which the exits are sorted from the left.
+    begin, half = _intervals(inner, leads_to)
     # A child that is not a test is an exit: it lies at the beginning of its half. Unused entries lie beyond the line.
     is_exit = inner[..., None] & ~leads_to.any(axis=3)
-    exit_start = np.where(is_exit, begin[..., None] + np.stack([np.zeros_like(half), half], axis=2), 2**62).reshape(
-        n_trees, -1
-    )
+    beyond = 2**62
+    child_start = begin[..., None] + np.stack([np.zeros_like(half), half], axis=2)
+    exit_start = np.where(is_exit, child_start, beyond).reshape(n_trees, -1)
     from_left = np.argsort(exit_start, axis=1)[:, : n_tests + 1]
     entry = np.take_along_axis(np.where(is_exit, children, 0).reshape(n_trees, -1), from_left, 1)
     exit_start = np.take_along_axis(exit_start, from_left, 1)[:, None]
+    # A test that goes right rules out the exits in its left half.
     ruled_out = (exit_start >= begin[..., None]) & (exit_start < (begin + half)[..., None])
     exit_bit = np.uint32(1) << (31 - np.arange(n_tests + 1, dtype=np.uint32))
     exits = ~np.where(ruled_out, exit_bit, np.uint32(0)).sum(axis=2, dtype=np.uint32)
     # A tree with fewer exits has unused entries, beyond the line, which no instance takes.
-    rest = np.where(exit_start[:, 0] < 2**62, height[trees, entry], 0).max(axis=1)
+    rest = np.where(exit_start[:, 0] < beyond, height[trees, entry], 0).max(axis=1)
     return np.where(inner, tests, 0).astype(np.int32), exits.view(np.int32), entry.astype(np.int32), rest
 
 
-def _heights(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (height, rank) of each node, both ``[trees nodes]``, given `Trees.child`.
+def _intervals(
+    inner: Bool[np.ndarray, "trees tests"], leads_to: Bool[np.ndarray, "trees parents sides tests"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (begin, half length) of the interval of a line that belongs to each test, both int64 ``[trees tests]``.
 
-    The height is the number of tests on the longest path from the node to a leaf, 0 for nodes that no path leads to.
-    The rank is the height, but 0 for nodes that several paths lead to.
+    The root has the whole line, the left child of a test the first half of its parent's interval, the right child the
+    second. So the intervals sort the exits from the left. ``inner`` is False for fillers, whose half length is 0.
+    ``leads_to`` tells whether a test is the left or right child of another; parents come before their children.
+    """
+    n_trees, n_tests = inner.shape
+    begin, half = np.zeros((2, n_trees, n_tests), np.int64)
+    half[:, 0] = 2**61  # lengths are powers of two, exact for 31 tests below each other
+    parent = leads_to.any(axis=2).argmax(axis=1)
+    is_right = np.any(leads_to[:, :, 1], axis=1)
+    for j in range(1, n_tests):
+        above = np.arange(n_trees), parent[:, j]  # the test of each tree that leads to test j
+        half[:, j] = half[above] // 2
+        begin[:, j] = begin[above] + is_right[:, j] * half[above]
+    return begin, np.where(inner, half, 0)
+
+
+def _heights(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray]:
+    """Return (height, rank) of each node, both ``[trees nodes]``; ``child`` is `Trees.child`.
+
+    The height is the number of tests on the longest path from the node to a leaf. It is 0 for nodes to which no path
+    from the root leads. The rank is the height, but 0 for nodes to which several paths lead.
     """
     n_trees, n_nodes = child.shape
     # In this function a node's number is its index in the flattened arrays of all trees.
@@ -527,7 +612,8 @@ def _heights(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nd
     while level_nodes.size:
         left_child = left_of[level_nodes]
         is_inner = left_child != level_nodes
-        inner, left_child = level_nodes[is_inner], left_child[is_inner]
+        inner = level_nodes[is_inner]
+        left_child = left_child[is_inner]
         levels.append((inner, left_child))
         level_nodes = np.stack([left_child, left_child + 1], axis=1).ravel()
         if has_several_paths is not None:

@@ -18,6 +18,7 @@ The *layout* of a statistic tells where each of these is stored.
 import itertools
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -34,20 +35,20 @@ WIDE = 32
 """Most numbers a leaf in an array of the statistic that become a plane each; more become one wide plane."""
 
 UNIT = -1
-"""In place of a plane's index: a mass of 1 in every entry, which needs no column (`mass_among`)."""
+"""In place of the index of a mass: the mass is 1 in every entry, and needs no column (`mass_among`)."""
 
 
 class Source(NamedTuple):
-    """Where the entries of a plane are stored: static, hashable."""
+    """Where the entries of a plane are stored; columns are given by their index. Static, hashable."""
 
     column: int | None
     """The column with the entries that are not 0; None if all of these are 1, or are stored in rows."""
     word: int | None = None
-    """The column with a bit for each entry, set if the entry is not 0; None without bits."""
+    """The column with a bit for each entry, set if the entry is not 0; None if the plane is not stored as bits."""
     bit: int = 0
     """The bit of ``word`` that belongs to this plane."""
     rows: int | None = None
-    """Index of a wide plane's array of rows, which hold entries, or bits (``has_bits``); None for other planes."""
+    """A wide plane's index among the arrays of rows, which hold entries or bits (``has_bits``); None for others."""
     width: int | None = None
     """How many numbers a wide plane has for each node; None for other planes."""
     has_bits: bool = False
@@ -88,19 +89,21 @@ class Layout(NamedTuple):
 
     @property
     def both(self) -> Merging:
-        """Merging of the planes, and behind them the numbers per tree, which under a mask differ between instances."""
+        """Merging of the planes and, behind them, of the numbers per tree: a mask makes these differ by instance."""
         return Merging(self.planes.kinds + self.scalars.kinds, self.planes.dtypes + self.scalars.dtypes)
 
 
 def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[list[Array], list[Array], Layout]:
-    """Return (planes ``[trees nodes]``, numbers per tree ``[trees]``, layout): the leaf table, cut up.
+    """Return (planes ``[trees nodes]``, numbers per tree ``[trees]``, layout) of a leaf table.
 
-    ``merge`` is a pytree prefix of ``leaf_table`` with names of merges as leaves. Wide planes are ``[trees nodes
-    width]``. Raises a ValueError if an array is neither ``[trees nodes ...]`` nor ``[trees]``, a merge is unknown, or
-    numbers per tree are to be collected.
+    ``leaf_table`` is a pytree of arrays ``[trees nodes ...]`` and ``[trees]``. ``merge`` is a pytree prefix of it with
+    names of merges. Wide planes are ``[trees nodes width]``. Raises a ValueError if an array has another shape, a merge
+    is unknown, or numbers per tree are to be collected.
     """
     arrays, structure = jax.tree.flatten(leaf_table)
-    planes, merges, scalars, scalar_merges, trailing = [], [], [], [], []
+    planes, plane_merges = [], []
+    scalars, scalar_merges = [], []
+    trailing = []
     for array, kind in zip(arrays, merge_kinds(merge, leaf_table), strict=True):
         array = copy_in(array)
         if kind not in ("exact_sum", "collect"):  # sums and extremes of integers would wrap, or lack a neutral value
@@ -111,47 +114,59 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
             entries = array.reshape(n_trees, n_nodes, -1)
             width = entries.shape[2]
             new_planes = [entries] if width > WIDE else [entries[..., i] for i in range(width)]
-            planes, merges = planes + new_planes, merges + [kind] * len(new_planes)
+            planes += new_planes
+            plane_merges += [kind] * len(new_planes)
             trailing.append(array.shape[2:])
         elif array.shape == (n_trees,):
             if kind == "collect":
                 raise ValueError("a number per tree cannot be collected; give it the shape of the nodes.")
-            scalars, scalar_merges = [*scalars, array], [*scalar_merges, kind]
+            scalars.append(array)
+            scalar_merges.append(kind)
             trailing.append(None)
         else:
             raise ValueError(
                 f"leaf_table holds an array of shape {array.shape}; the forest has {n_trees} trees of {n_nodes} nodes: "
                 f"expected {(n_trees, n_nodes)}, {(n_trees, n_nodes, 'k')} or {(n_trees,)}."
             )
-    of_planes = Merging(tuple(merges), tuple(plane.dtype.name for plane in planes))
+    of_planes = Merging(tuple(plane_merges), tuple(plane.dtype.name for plane in planes))
     of_scalars = Merging(tuple(scalar_merges), tuple(array.dtype.name for array in scalars))
-    numbers, wide_numbers, sources = itertools.count(), itertools.count(), []
-    for plane in planes:
-        is_wide = plane.ndim > 2
-        sources.append(
-            Source(None, rows=next(wide_numbers), width=plane.shape[2]) if is_wide else Source(next(numbers))
-        )
-    columns = [plane.dtype.name for plane in planes if plane.ndim == 2]
-    columns = (*columns, "int32") if len(columns) < len(planes) else tuple(columns)  # int32: the row of wide planes
-    layout = Layout(structure, tuple(trailing), of_planes, of_scalars, tuple(sources), columns, _groups(columns))
+    sources, dtypes = _sources_of(planes)
+    layout = Layout(structure, tuple(trailing), of_planes, of_scalars, sources, dtypes, _groups(dtypes))
     return planes, scalars, layout
 
 
-def columns_of_planes(planes: list[Array], layout: Layout) -> tuple[list[Array], list[Array]]:
-    """Return (columns ``[trees nodes]``, rows ``[rows width]`` of each wide plane), given planes and layout of `cut`.
+def _sources_of(planes: list[Array]) -> tuple[tuple[Source, ...], tuple[str, ...]]:
+    """Return (sources of ``planes``, names of the columns' dtypes), where each plane that is not wide has a column."""
+    sources, dtypes = [], []
+    n_wide = 0
+    for plane in planes:
+        if plane.ndim > 2:
+            sources.append(Source(column=None, rows=n_wide, width=plane.shape[2]))
+            n_wide += 1
+        else:
+            sources.append(Source(column=len(dtypes)))
+            dtypes.append(plane.dtype.name)
+    if n_wide:
+        dtypes.append("int32")  # the column of rows of wide planes
+    return tuple(sources), tuple(dtypes)
 
-    Each node has a row; the last column holds its index.
+
+def columns_of_planes(planes: list[Array], layout: Layout) -> tuple[list[Array], list[Array]]:
+    """Return (columns ``[trees nodes]``, rows ``[rows width]`` of each wide plane) that store the ``planes`` of `cut`.
+
+    ``layout`` is also that of `cut`. In a wide plane each node has a row; the last column holds the row's index.
     """
     wide_planes = [(plane, merge) for plane, merge in zip(planes, layout.planes.planes, strict=True) if plane.ndim > 2]
     columns = [plane for plane in planes if plane.ndim == 2]
     rows = [_behind_neutral(plane.reshape(-1, plane.shape[2]), merge.neutral) for plane, merge in wide_planes]
     if rows:
-        columns.append(jnp.arange(1, len(rows[0]), dtype=jnp.int32).reshape(wide_planes[0][0].shape[:2]))
+        row_of_node = jnp.arange(1, len(rows[0]), dtype=jnp.int32)  # row 0 is neutral
+        columns.append(row_of_node.reshape(wide_planes[0][0].shape[:2]))
     return columns, rows
 
 
 def _behind_neutral(rows: Any, neutral: int | float) -> Array:
-    """Return ``rows`` behind a row that is ``neutral`` in every entry, which padding trees read."""
+    """Return ``rows [rows width]`` with a row of the number ``neutral`` in front, which padding trees read."""
     shape = (1, rows.shape[1])
     if isinstance(rows, np.ndarray):
         return jax.device_put(join([np.full(shape, neutral, rows.dtype), rows]))
@@ -159,115 +174,165 @@ def _behind_neutral(rows: Any, neutral: int | float) -> Array:
 
 
 def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarray], list[Array], list[Array], Layout]:
-    """Return (columns ``[distinct]``, numbers per tree, rows of each wide plane, layout) of a lifted statistic.
+    """Return (columns ``[distinct]``, numbers per tree ``[trees]``, rows of each wide plane, layout) of a statistic.
 
-    ``lifted`` has arrays ``[distinct ...]``, an entry for each distinct count vector, and numbers for all trees.
-    ``merge`` is as for `cut`. In contrast to `cut` columns have an entry for each count vector, not for each node. Runs
-    on the host.
+    ``lifted`` is the statistic on the host: arrays ``[distinct ...]``, an entry for each distinct count vector, and
+    numbers, each the same for all trees. ``merge`` is as for `cut`. In contrast to `cut`, columns have an entry for
+    each count vector, not for each node.
     """
-    arrays, structure = jax.tree.flatten(lifted)
-    arrays, kinds = [np.asarray(array) for array in arrays], merge_kinds(merge, lifted)
+    leaves, structure = jax.tree.flatten(lifted)
+    arrays = [np.asarray(leaf) for leaf in leaves]
+    kinds = merge_kinds(merge, lifted)
     planes = {i: array.reshape(len(array), -1) for i, array in enumerate(arrays) if array.ndim}  # [distinct numbers]
-    exact = {i: array for i, array in planes.items() if kinds[i] == "exact_sum"}
-    masses = {i: array[:, 0] for i, array in exact.items() if array.shape[1] == 1}
-    # An array of several exact sums, such as votes, may be a mass wherever it is not 0: bits then replace its numbers.
-    multiple = {i: array for i, array in exact.items() if array.shape[1] > 1}
-    mass_of = {i: mass for i, array in multiple.items() if (mass := mass_among(array, masses)) is not None}
-    columns, sources, rows = StoredColumns(), {}, []
-    for i in [i for i in planes if i not in mass_of]:  # masses first: planes of bits refer to their columns
-        width = planes[i].shape[1]
+    columns, rows, sources = _store(planes, kinds)
+    of_planes = []  # (merge, dtype) of each plane
+    for i, array in planes.items():
+        kind = "short_sum" if kinds[i] == "exact_sum" and is_short(array, n_trees) else kinds[i]
+        of_planes += [(kind, array.dtype.name)] * len(sources[i])
+    of_scalars = [(kind, array.dtype.name) for kind, array in zip(kinds, arrays, strict=True) if not array.ndim]
+    dtypes = tuple(column.dtype.name for column in columns)
+    layout = Layout(
+        structure=structure,
+        trailing=tuple(array.shape[1:] if array.ndim else None for array in arrays),
+        planes=_merging(of_planes),
+        scalars=_merging(of_scalars),
+        sources=tuple(itertools.chain.from_iterable(sources[i] for i in planes)),
+        columns=dtypes,
+        groups=_groups(dtypes),
+    )
+    scalars = [jax.device_put(np.full(n_trees, array)) for array in arrays if not array.ndim]
+    return columns, scalars, rows, layout
+
+
+def _store(
+    planes: dict[int, np.ndarray], kinds: Sequence[str]
+) -> tuple[list[np.ndarray], list[Array], dict[int, list[Source]]]:
+    """Return (columns ``[distinct]``, rows of each wide plane, sources of each array's planes) that store ``planes``.
+
+    ``planes`` has arrays ``[distinct numbers]`` by their index, and ``kinds`` the name of each array's merge. The
+    sources are by the same index.
+    """
+    mass_of = _masses_of_bits(planes, kinds)
+    columns = StoredColumns()
+    sources: dict[int, list[Source]] = {}
+    rows: list[Array] = []
+    # Arrays of numbers come first: planes of bits refer to the columns of their masses.
+    for i, array in planes.items():
+        if i in mass_of:
+            continue
+        width = array.shape[1]
         if width > WIDE:
-            sources[i] = [Source(None, rows=len(rows), width=width)]
-            rows.append(_behind_neutral(planes[i], _merging([(kinds[i], planes[i].dtype.name)]).planes[0].neutral))
+            sources[i] = [Source(column=None, rows=len(rows), width=width)]
+            neutral = _merging([(kinds[i], array.dtype.name)]).planes[0].neutral
+            rows.append(_behind_neutral(array, neutral))
         else:
             # In these merges 0 is neutral, so that the entries of padding trees have no bits.
-            sources[i] = columns.add(planes[i], lends=kinds[i] in ("sum", "exact_sum"))
+            sources[i] = columns.add(array, lends=kinds[i] in ("sum", "exact_sum"))
     for i, mass in mass_of.items():
-        column, width = None if mass == UNIT else sources[mass][0].column, planes[i].shape[1]
+        column = None if mass == UNIT else sources[mass][0].column
+        width = planes[i].shape[1]
         if width > WIDE:
             sources[i] = [Source(column, rows=len(rows), width=width, has_bits=True)]
-            rows.append(_behind_neutral(_words(planes[i]), 0))
+            rows.append(_behind_neutral(_words(planes[i]), neutral=0))
         else:
             sources[i] = columns.add_bits(planes[i], column)
     if rows:
         columns.arrays.append(np.arange(1, len(rows[0]), dtype=np.int32))  # row 0 is neutral
-    merges = {i: "short_sum" if i in exact and is_short(array, n_trees) else kinds[i] for i, array in planes.items()}
-    of_planes = [(merges[i], array.dtype.name) for i, array in planes.items() for _ in sources[i]]
-    of_scalars = [(kind, array.dtype.name) for kind, array in zip(kinds, arrays, strict=True) if not array.ndim]
-    dtypes = tuple(column.dtype.name for column in columns.arrays)
-    layout = Layout(
-        structure,
-        tuple(array.shape[1:] if array.ndim else None for array in arrays),
-        _merging(of_planes),
-        _merging(of_scalars),
-        tuple(source for i in planes for source in sources[i]),
-        dtypes,
-        _groups(dtypes),
-    )
-    return columns.arrays, [jax.device_put(np.full(n_trees, array)) for array in arrays if not array.ndim], rows, layout
+    return columns.arrays, rows, sources
+
+
+def _masses_of_bits(planes: dict[int, np.ndarray], kinds: Sequence[str]) -> dict[int, int]:
+    """Return {index of an array: index of its mass} of the arrays in ``planes`` that can be stored as bits.
+
+    ``planes`` has arrays ``[distinct numbers]`` by their index, ``kinds`` the name of each array's merge. An array of
+    several exact sums, such as votes, can be stored as bits if its entries are a mass or 0. A mass is an array of one
+    exact sum, or `UNIT`.
+    """
+    exact_sums = {i: array for i, array in planes.items() if kinds[i] == "exact_sum"}
+    masses = {i: array[:, 0] for i, array in exact_sums.items() if array.shape[1] == 1}
+    mass_of = {i: mass_among(array, masses) for i, array in exact_sums.items() if array.shape[1] > 1}
+    return {i: mass for i, mass in mass_of.items() if mass is not None}
 
 
 def _merging(kinds_and_dtypes: list[tuple[str, str]]) -> Merging:
-    """Return the merging of planes, given the kind (name of the merge) and the dtype (its name) of each plane."""
+    """Return the merging of planes, given (name of the merge, name of the dtype) for each plane."""
     return Merging(tuple(kind for kind, _ in kinds_and_dtypes), tuple(dtype for _, dtype in kinds_and_dtypes))
 
 
 def _groups(dtypes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return the columns that share each element (`Layout.groups`): two of 32-bit numbers, or a single column."""
-    words = [i for i, dtype in enumerate(dtypes) if jnp.dtype(dtype).itemsize == 4]
-    pairs = [tuple(words[i : i + 2]) for i in range(0, len(words), 2)]
-    return (*pairs, *((i,) for i in range(len(dtypes)) if i not in words))
+    """Return `Layout.groups`: the columns that share each element, two of 32-bit numbers or a single column.
+
+    ``dtypes`` has the name of each column's dtype; a group has indices of columns.
+    """
+    of_32_bits = [i for i, dtype in enumerate(dtypes) if jnp.dtype(dtype).itemsize == 4]
+    pairs = [tuple(of_32_bits[i : i + 2]) for i in range(0, len(of_32_bits), 2)]
+    singles = [(i,) for i in range(len(dtypes)) if i not in of_32_bits]
+    return (*pairs, *singles)
 
 
 def pack(columns: list[Any], layout: Layout) -> list[Any]:
-    """Return an array of elements for each group of ``layout``'s columns, of NumPy if the columns are, else of JAX."""
+    """Return ``columns`` packed into arrays of elements, one for each group of ``layout``.
+
+    The arrays are NumPy's if the columns are, else JAX's.
+    """
     grouped_columns = [[columns[i] for i in group] for group in layout.groups]
     return [pair_bits(*group) if len(group) == 2 else as_bits(*group) for group in grouped_columns]
 
 
 def unpack(packed: list[Array], layout: Layout) -> list[Array]:
-    """Return the columns in ``layout``'s order, given the elements that `pack` returned, or what was read of them."""
+    """Return the columns, in ``layout``'s order, of the elements in ``packed``: the inverse of `pack`.
+
+    The elements may also be those at some nodes alone; the result then has the columns' entries at these nodes.
+    """
     columns: dict[int, Array] = {}
     for group, elements in zip(layout.groups, packed, strict=True):
         dtypes = [jnp.dtype(layout.columns[i]) for i in group]
-        halves = split_bits(elements, *dtypes) if len(group) == 2 else (of_bits(elements, *dtypes),)
-        columns.update(zip(group, halves, strict=True))
+        group_columns = split_bits(elements, *dtypes) if len(group) == 2 else (of_bits(elements, *dtypes),)
+        columns.update(zip(group, group_columns, strict=True))
     return [columns[i] for i in range(len(layout.columns))]
 
 
 def neutral_columns(layout: Layout) -> list[float]:
-    """Return for each column the entry that makes its planes neutral: 0 for planes of bits and for wide planes."""
-    pairs = zip(layout.sources, layout.planes.planes, strict=True)
-    # Row 0 of wide planes is neutral, and so are bits of 0.
-    neutral = {source.column: merge.neutral for source, merge in pairs if source.word is None and source.width is None}
-    return [float(neutral.get(i, 0)) for i in range(len(layout.columns))]
+    """Return for each column the entry that changes no merge of the column's planes, for trees that only pad."""
+    # Bits of 0 are neutral, and so is row 0 of wide planes.
+    entries = [0.0] * len(layout.columns)
+    for source, merge in zip(layout.sources, layout.planes.planes, strict=True):
+        if source.column is not None and source.word is None and source.width is None:
+            entries[source.column] = float(merge.neutral)
+    return entries
 
 
 def rejoin(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
-    """Return the statistic that was cut into ``layout``, merged, given its merged planes and numbers per tree."""
-    planes_and_sources, scalars, arrays = iter(zip(merged, layout.sources, strict=True)), iter(merged_scalars), []
+    """Return the merged statistic, a pytree like the one that was cut into ``layout``.
+
+    ``merged`` has the merged planes, in the order of ``layout.sources``, and ``merged_scalars`` the merged numbers per
+    tree. Each is an array, or a pytree of arrays.
+    """
+    planes = iter(zip(merged, layout.sources, strict=True))
+    scalars = iter(merged_scalars)
+    arrays = []
     for shape in layout.trailing:
-        if shape is None:
+        if shape is None:  # a number per tree
             arrays.append(next(scalars))
             continue
-        first, source = next(planes_and_sources)
-        if source.width is not None:  # one wide plane is a whole array
-            arrays.append(jax.tree.map(lambda plane, shape=shape: plane.reshape(*plane.shape[:-1], *shape), first))
-            continue
-        columns = [first, *(next(planes_and_sources)[0] for _ in range(math.prod(shape) - 1))]
-        arrays.append(jax.tree.map(lambda *c, shape=shape: _stack(c, shape), *columns))
+        plane, source = next(planes)
+        if source.width is not None:  # a wide plane is a whole array
+            arrays.append(jax.tree.map(lambda array, shape=shape: array.reshape(*array.shape[:-1], *shape), plane))
+        else:
+            further_planes = [next(planes)[0] for _ in range(math.prod(shape) - 1)]
+            arrays.append(jax.tree.map(partial(_stack, shape), plane, *further_planes))
     return jax.tree.unflatten(layout.structure, arrays)
 
 
-def _stack(columns: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
-    """Return the planes ``columns``, each ``[...]``, as one array ``[... *shape]``; for ``()`` the single plane."""
+def _stack(shape: tuple[int, ...], *planes: Array) -> Array:
+    """Return planes, each ``[...]``, as one array ``[... *shape]``; if the shape is ``()``, the single plane."""
     if not shape:
-        return columns[0]
-    return jnp.stack(columns, axis=-1).reshape(*columns[0].shape, *shape)
+        return planes[0]
+    return jnp.stack(planes, axis=-1).reshape(*planes[0].shape, *shape)
 
 
 class StoredColumns:
-    """Columns ``[distinct]`` on the host, to which planes are added."""
+    """Columns ``[distinct]`` on the host that store planes; an entry belongs to a distinct count vector."""
 
     def __init__(self) -> None:
         self.arrays: list[np.ndarray] = []
@@ -275,33 +340,41 @@ class StoredColumns:
         """(column, bit) for each bit that is 0 in all entries of the column, and may still store another plane."""
 
     def add(self, planes: Shaped[np.ndarray, "distinct planes"], *, lends: bool) -> list[Source]:
-        """Add a column for each plane, and return the sources; with ``lends`` later planes may use its spare bits."""
+        """Add a column for each of ``planes``, and return their sources, in order.
+
+        With ``lends`` planes that are added later may be stored in spare bits of these columns.
+        """
         first = len(self.arrays)
         self.arrays += [np.array(plane) for plane in planes.T]
         if lends:
-            numbered_columns = enumerate(self.arrays[first:], first)
-            self.spare += [(i, bit) for i, column in numbered_columns for bit in _spare_bits(column)]
+            for i, column in enumerate(self.arrays[first:], first):
+                self.spare += [(i, bit) for bit in _spare_bits(column)]
         return [Source(i) for i in range(first, len(self.arrays))]
 
     def add_bits(self, planes: Shaped[np.ndarray, "distinct planes"], column: int | None) -> list[Source]:
         """Add planes that are stored as bits, and return their sources.
 
-        Entries that are not 0 must equal those of the column with the index ``column``, or be 1 for None.
+        Entries other than 0 must equal those of the column with the index ``column``; if that is None, they must be 1.
+        Bits go into spare bits of other columns, or, if there are too few, into new columns.
         """
         n_planes = planes.shape[1]
         if len(self.spare) < n_planes:
             first_word = len(self.arrays)
             self.arrays += list(_words(planes).T.copy())
             return [Source(column, first_word + i // 32, i % 32) for i in range(n_planes)]
-        spare_bits, self.spare = self.spare[:n_planes], self.spare[n_planes:]
+        spare_bits = self.spare[:n_planes]
+        self.spare = self.spare[n_planes:]
         for (word, bit), plane in zip(spare_bits, planes.T, strict=True):
             bits = self.arrays[word].view(np.uint32)
             bits |= (plane != 0).astype(np.uint32) << np.uint32(bit)
-        return [Source(column, *place) for place in spare_bits]
+        return [Source(column, word, bit) for word, bit in spare_bits]
 
 
 def _words(planes: Shaped[np.ndarray, "distinct planes"]) -> Shaped[np.ndarray, "distinct words"]:
-    """Return a bit for each entry, set if the entry is not 0: plane j is bit ``j % 32`` of word ``j // 32``."""
+    """Return ``planes`` as bits of 32-bit words: the bit of an entry is set if the entry is not 0.
+
+    Plane j is bit ``j % 32`` of word ``j // 32``.
+    """
     is_nonzero = np.pad(planes != 0, ((0, 0), (0, -planes.shape[1] % 32)))
     return np.packbits(is_nonzero, axis=1, bitorder="little").view("<u4").astype(np.uint32)
 
@@ -309,8 +382,8 @@ def _words(planes: Shaped[np.ndarray, "distinct planes"]) -> Shaped[np.ndarray, 
 def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
     """Return the positions of bits that are 0 in all numbers of a 32-bit column, the highest first.
 
-    Of floats only the sign is such a bit. There are none if a number is NaN or has a minus sign, or if the numbers do
-    not have 32 bits.
+    Of floats only the sign is such a bit. The result is empty if a number is NaN or has a minus sign, or if the numbers
+    do not have 32 bits.
     """
     if column.dtype.itemsize != 4 or not np.all(column >= 0):
         return ()
@@ -320,38 +393,47 @@ def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
 
 
 def mass_among(planes: Shaped[np.ndarray, "distinct planes"], masses: dict[int, np.ndarray]) -> int | None:
-    """Return the key of the mass among ``masses`` that all entries of ``planes`` other than 0 equal.
+    """Return the index of the mass among ``masses`` that all entries of ``planes`` other than 0 equal.
 
-    ``masses`` has planes ``[distinct]`` by their index. Returns `UNIT` if all entries are 0 or 1, None if no mass fits.
+    ``masses`` has a plane ``[distinct]`` for each index. The result is `UNIT` if all entries are 0 or 1, and None if no
+    mass fits.
     """
     is_nonzero = planes != 0
     if np.array_equal(planes, is_nonzero):
         return UNIT
-    is_mass = lambda mass: mass.dtype == planes.dtype and np.array_equal(np.where(is_nonzero, mass[:, None], 0), planes)
-    return next((i for i, mass in masses.items() if is_mass(mass)), None)
+    for i, mass in masses.items():
+        if mass.dtype == planes.dtype and np.array_equal(np.where(is_nonzero, mass[:, None], 0), planes):
+            return i
+    return None
 
 
 def is_short(planes: Shaped[np.ndarray, "distinct planes"], n_trees: int) -> bool:
-    """Return whether sums over ``n_trees`` trees are exact in 32 bits: of small integers, or floats that are 0 or 1."""
+    """Return whether sums of ``planes`` over ``n_trees`` trees are exact in 32 bits.
+
+    They are for small integers, and for floats that are all 0 or 1.
+    """
     if planes.dtype.kind in "iu":
         return planes.min(initial=0) >= 0 and n_trees * int(planes.max(initial=0)) < 2**32
     return planes.dtype == jnp.result_type(float) and n_trees < 2**24 and np.array_equal(planes, planes != 0)
 
 
 def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[Array]:
-    """Return the values of all planes of ``layout`` at some nodes, given the entries of its ``columns`` there.
+    """Return the values of all planes of ``layout`` at some nodes.
 
-    ``rows`` has the array of rows of each wide plane; values of wide planes have a row's axis as their last one. Planes
-    of bits are extracted from the columns that store them.
+    ``columns`` has the entries of each column at these nodes, ``[...]``; ``rows`` has the array of rows of each wide
+    plane. Values are ``[...]``, of wide planes ``[... width]``.
     """
     sources = layout.sources
-    # For each column the bits that are its own; -1 if no plane has a bit there.
-    bit_masks = [~sum(1 << source.bit for source in sources if source.word == i) for i in range(len(columns))]
-    shared_columns = {i for i, mask in enumerate(bit_masks) if mask != -1}
+    all_bits = ~0
+    bit_masks = [all_bits] * len(columns)  # the bits of each column that do not store other planes
+    for source in sources:
+        if source.word is not None:
+            bit_masks[source.word] &= ~(1 << source.bit)
+    shared_columns = {i for i, mask in enumerate(bit_masks) if mask != all_bits}
     bits = {i: columns[i].view(jnp.uint32) for i in shared_columns}
 
     def read_column(i: int) -> Array:
-        """Return the entries of column i, without the bits of other planes that it stores."""
+        """Return the entries of column i, with 0 in the bits that store other planes."""
         if i not in shared_columns:
             return columns[i]
         return (bits[i] & jnp.uint32(bit_masks[i] & 0xFFFFFFFF)).view(columns[i].dtype)
@@ -360,6 +442,7 @@ def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[A
         """Return the values, of type ``dtype``, of the plane that is stored as ``source`` says."""
         if source.rows is not None and not source.has_bits:
             return take_rows(rows[source.rows], columns[-1])
+        # If the plane is stored as bits, this is its value where a bit is set.
         value = jnp.ones((), dtype) if source.column is None else read_column(source.column)
         if source.rows is not None:
             packed = take_rows(rows[source.rows], columns[-1])

@@ -35,8 +35,8 @@ LEAST_TOGETHER = 32
 
 CHEAP_TREES, CHEAP_COLUMNS = 32, 32
 """Number of trees that one instance walks at a time, and of columns whose keys are made at a time. XLA on CPU runs a
-program in the calling thread if it counts fewer than 1000 operations, a loop's once. Handing it to another thread takes
-longer than walking 100 trees."""
+program in the calling thread if it counts fewer than 1000 operations, those of a loop once. Handing it to another
+thread takes longer than walking 100 trees."""
 
 GAP = 16
 """Number of unused entries between two rows of keys. Rows at a distance of a multiple of 4096 bytes compete for the
@@ -59,22 +59,23 @@ def default_walk() -> Walk:
 
 
 def walks_at_once(block: int, n_trees: int) -> bool:
-    """Return whether a CPU walks a block of ``block`` instances through all ``n_trees`` trees at once."""
+    """Return whether a CPU walks all ``n_trees`` trees at once, not one by one, for a block of ``block`` instances."""
     return block <= FEW and block * n_trees <= FEW_PAIRS
 
 
 def unrolled_depth(walk: Walk, trees: Trees) -> int:
-    """Return the number of levels that a walk unrolls: in "levels" the trees' depth, -1 if traced; in "blocks" 0."""
+    """Return the number of levels of ``trees`` that a walk unrolls: in "levels" all, -1 if traced; in "blocks" 0."""
     if walk == "blocks":
         return 0
     return trees.depth if is_concrete(trees.tree_depth) else -1
 
 
 def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOCKS[0], small_block: int = 1) -> int:
-    """Return the number of instances of a block, in the walk "blocks" at most ``n_instances``, the size of the batch.
+    """Return the number of instances of a block, for a batch of ``n_instances`` and ``n_trees`` trees.
 
-    ``n_columns`` is the number of keys and words of an instance. In the walk "blocks" a batch of fewer than
-    `LEAST_TOGETHER` instances has blocks of at most ``small_block``.
+    ``n_columns`` is the number of keys and words of an instance. In the walk "blocks" a block is at most as large as
+    the batch; for a batch of fewer than `LEAST_TOGETHER` instances it has at most ``small_block``. In the walk "levels"
+    the size of the batch does not count.
     """
     if walk == "levels":
         # An instance takes 12 bytes a tree (a place, and the 8 bytes gathered for it), and 4 bytes for each key.
@@ -89,10 +90,10 @@ def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOC
 def by_column(
     keys: Int32[Array, "block columns"], sets: Sets | None = None, *, missing: bool = False
 ) -> Int32[Array, "rows row"]:
-    """Return the keys of a block as `walk_tree` takes them: a row for each column, `GAP` entries longer than the block.
+    """Return ``keys`` as `walk_tree` takes them: a row for each column, with `GAP` unused entries behind the block's.
 
-    ``keys`` are those of `column_keys`, made with the same ``missing``. Behind their rows is a row for each word of
-    ``sets``; no such row for None.
+    ``keys`` are those of `column_keys`, made with the same ``missing``. If there are ``sets``, a row for each of their
+    words follows.
     """
     # Transposed by itself and written into a buffer: a pad, or what the compiler turns into one, took twice as long.
     n_rows = keys.shape[1] + (0 if sets is None else len(sets.row))
@@ -104,48 +105,55 @@ def by_column(
 def keys_and_words(
     keys: Int32[Array, "block columns"], sets: Sets, *, missing: bool
 ) -> Int32[Array, "block columns_and_words"]:
-    """Return the keys of a block (`column_keys`, with the same ``missing``), and behind them the words of ``sets``."""
-    (block, n_columns), n_words = keys.shape, len(sets.row)
+    """Return the ``keys`` of a block, and behind them, as further columns, the words of ``sets``.
+
+    ``keys`` are those of `column_keys`, made with the same ``missing``.
+    """
+    block, n_columns = keys.shape
+    n_words = len(sets.row)
     rows = jnp.concatenate([keys.T, jnp.zeros((n_words, block), jnp.int32)])
     together = n_words if block > 1 else 4  # 4 divides the number of words, which is a multiple of 8
     return _fill_in_words(rows, n_columns, block, sets, missing=missing, together=together).T
 
 
 def _fill_in_words(rows, n_columns: int, block: int, sets: Sets, *, missing: bool, together: int = 1):
-    """Return ``rows`` with the words of ``sets`` filled in.
+    """Return ``rows`` with the words of ``sets`` filled in, a row for each word.
 
     The first ``n_columns`` rows hold the keys of ``block`` instances, made by `column_keys` with the same ``missing``.
-    Each further row is filled with a word, which tells for each of its sets whether the set sends the instance right.
-    ``together`` words are looked up at a time; it divides the number of words.
+    The rows behind them are filled: an instance's word tells for each of its sets whether the set sends the instance
+    right. ``together`` is the number of words that are looked up at a time; it divides their number.
     """
     # The larger of a missing value's two keys is beyond all borders: the second copy of a column has it.
     borders = sets.borders._replace(column=sets.borders.column + (n_columns // 2 if missing else 0))
-    codes, zero = codes_of(rows, block, borders), jnp.uint32(0)  # [rows of codes, block and gap]
+    codes = codes_of(rows, block, borders)  # [rows of codes, block and gap]
+    zero = jnp.uint32(0)
 
     def write(i, rows):
-        """Return ``rows`` with the words from ``i * together`` on, ``together`` of them, looked up by codes."""
+        """Return ``rows`` with ``together`` words filled in, from word ``i * together`` on."""
         start = lax.dynamic_slice_in_dim(sets.start, i * together, together)
         if together == 1:
             code = lax.dynamic_slice(codes, (sets.row[i].astype(jnp.uint32), zero), (1, block))
         else:
             word_index = (i * together + jnp.arange(together)).astype(jnp.int32)
             code = take_rows(codes, take(sets.row, word_index))[:, :block]
-        return lax.dynamic_update_slice(rows, take(sets.table, start[:, None] + code), (n_columns + i * together, 0))
+        words = take(sets.table, start[:, None] + code)
+        return lax.dynamic_update_slice(rows, words, (n_columns + i * together, 0))
 
     return lax.fori_loop(0, len(sets.row) // together, write, rows)
 
 
 def codes_of(keys: Int32[Array, "columns row"], block: int, borders: Borders) -> Int32[Array, "rows codes"]:
-    """Return the codes of a block's values, ``[rows, block + GAP_OF_CODES]``; entries behind the block are 0.
+    """Return the codes of a block's values, a row for each row of ``borders``; `GAP_OF_CODES` zeros end each row.
 
-    A code is the number of a row's ``borders`` that are below the value (`Borders`). Each row of ``keys`` has the keys
-    of one column: ``block`` entries, and a gap behind them.
+    A code is the number of the row's borders that are below the value (`Borders`). Each row of ``keys`` has the keys of
+    one column: ``block`` entries, and a gap behind them.
     """
     zero = jnp.uint32(0)  # unsigned, so that JAX adds no operations for negative indices
-    column, row = borders.column.astype(jnp.uint32), borders.row.astype(jnp.uint32)
+    column = borders.column.astype(jnp.uint32)
+    row = borders.row.astype(jnp.uint32)
 
     def count(i, codes):
-        """Return ``codes``, increased in the row of the i-th piece by the number of its borders below each value."""
+        """Return ``codes`` with the i-th piece counted: its row grows by the number of its borders below each value."""
         values = lax.dynamic_slice(keys, (column[row[i]], zero), (1, block))
         n_below = lax.dynamic_slice(codes, (row[i], zero), (1, block))
         for j in range(PIECE):
@@ -157,27 +165,30 @@ def codes_of(keys: Int32[Array, "columns row"], block: int, borders: Borders) ->
 
 
 def keys_of_one(x: Float[Array, "1 features"], *, missing: bool) -> Int32[Array, "1 columns"]:
-    """Return `column_keys` of one instance, with the same ``missing``, made `CHEAP_COLUMNS` keys at a time."""
+    """Return the keys of one instance as `column_keys` does, but made `CHEAP_COLUMNS` keys at a time."""
+    n_copies = 1 + missing
+    n = x.shape[1]
+    size = min(n, CHEAP_COLUMNS // n_copies)
 
-    def piece(copies, start, _):
-        """Return ``copies [1 or 2 copies, columns]`` with the keys of ``size`` columns from ``start`` on filled in."""
+    def fill_in(copies, start, _):
+        """Return ``copies [copies features]`` with the keys of ``size`` columns from ``start`` on filled in."""
         values = lax.dynamic_slice_in_dim(x, start, size, axis=1)
         keys = column_keys(values, missing=missing).reshape(len(copies), size)
         return lax.dynamic_update_slice_in_dim(copies, keys, start, axis=1)
 
-    n, size = x.shape[1], min(x.shape[1], CHEAP_COLUMNS // (1 + missing))
-    blank = varying_as(x, jnp.zeros((1 + missing, n), jnp.int32))
-    return over_blocks(piece, blank, n, size).reshape(1, -1)
+    blank = varying_as(x, jnp.zeros((n_copies, n), jnp.int32))
+    return over_blocks(fill_in, blank, n, size).reshape(1, -1)
 
 
 def keys_of_few(x: Float[Array, "block features"], *, missing: bool) -> Int32[Array, "block columns"]:
-    """Return `column_keys` of few instances, with the same ``missing``, made for one at a time by `keys_of_one`."""
+    """Return the keys of few instances as `column_keys` does, but made for one instance at a time (`keys_of_one`)."""
 
     def write(keys, start, _):
         row = keys_of_one(lax.dynamic_slice_in_dim(x, start, 1), missing=missing)
         return lax.dynamic_update_slice_in_dim(keys, row, start, axis=0)
 
-    return over_blocks(write, varying_as(x, jnp.zeros((len(x), (1 + missing) * x.shape[1]), jnp.int32)), len(x), 1)
+    blank = varying_as(x, jnp.zeros((len(x), (1 + missing) * x.shape[1]), jnp.int32))
+    return over_blocks(write, blank, len(x), size=1)
 
 
 def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
@@ -186,11 +197,18 @@ def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "bl
     ``tree`` is one tree's slice of a plan, without the axis of trees. ``keys`` are those of `by_column`.
     """
     # Gathers are from flat arrays, with indices in range: an index of two axes would be checked, which is slower.
-    stride, n_places = keys.shape[1], tree.nodes.shape[0]
-    instance, flat_keys = jnp.arange(stride - GAP, dtype=jnp.int32), keys.reshape(-1)
+    stride = keys.shape[1]
+    n_places = tree.nodes.shape[0]
+    instance = jnp.arange(stride - GAP, dtype=jnp.int32)
+    flat_keys = keys.reshape(-1)
     with_sets = tree.top_mask is not None
-    key_of = lambda column: take(flat_keys, column * stride + instance)
-    step = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of, with_sets=with_sets)
+
+    def key_of(column):
+        return take(flat_keys, column * stride + instance)
+
+    def step(_, place):
+        return descend(tree.nodes, tree.feature, n_places, place, key_of, with_sets=with_sets)
+
     # A loop to this tree's depth, a traced bound, also if the top has all tests: the loop keeps the gather of values
     # out of the kernel of the tests, which uses vectors. A leaf is its own child, so that a shallow path waits there.
     # To end as soon as all instances have arrived was slower, and so was unrolling.
@@ -200,17 +218,25 @@ def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "bl
 def walk_few(
     plan: Plan, keys: Int32[Array, "block columns"], sets: Sets | None = None, *, missing: bool = False
 ) -> Int32[Array, "trees block"]:
-    """Return the leaves that a small block reaches, as indices into ``plan``'s flattened ``[trees places]`` arrays.
+    """Return the leaf that each instance of a small block reaches in each tree, all trees walked together.
 
-    ``keys`` are those of `column_keys`, made with the same ``missing``. ``sets`` are those that nodes test, if any. All
-    trees are walked together: a step of a loop costs as much as hundreds of pairs of an instance and a tree.
+    A leaf is an index into the flattened ``[trees places]`` arrays of ``plan``. ``keys`` are those of `column_keys`,
+    made with the same ``missing``. ``sets`` are those that nodes test, if any. To walk tree by tree would take longer:
+    a step of a loop costs as much as hundreds of pairs of an instance and a tree.
     """
-    block, (n_trees, n_places) = len(keys), plan.nodes.shape
+    block = len(keys)
+    n_trees, n_places = plan.nodes.shape
     rows = by_column(keys, sets, missing=missing)
-    stride, flat_keys, instance = rows.shape[1], rows.reshape(-1), jnp.arange(block, dtype=jnp.int32)
+    stride = rows.shape[1]
+    flat_keys = rows.reshape(-1)
+    instance = jnp.arange(block, dtype=jnp.int32)
     down = _descend_flat(plan, lambda column: take(flat_keys, column * stride + instance))
     start = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * n_places
-    entered = lax.scan(lambda _, tree: (None, _enter(tree, rows)), None, plan)[1]
+
+    def enter_tree(_, tree):
+        return None, _enter(tree, rows)
+
+    _, entered = lax.scan(enter_tree, init=None, xs=plan)  # [trees block]
     rest = jnp.max(plan.top.rest, initial=0)
     return start + lax.fori_loop(0, rest, lambda _, place: down(start + place), entered)
 
@@ -218,10 +244,10 @@ def walk_few(
 def walk_one(
     plan: Plan, keys: Int32[Array, "1 columns"], tables: Sequence[Array] = ()
 ) -> tuple[Int32[Array, "trees"], list[Array]]:
-    """Return (leaves that one instance reaches, entries of each of ``tables`` there), arrays ``[trees]``.
+    """Return (leaf that one instance reaches in each tree, entries of each table at these leaves), arrays ``[trees]``.
 
-    Leaves are indices into the flattened ``[trees places]`` arrays of ``plan``, and of ``tables``. ``keys`` are those
-    of `column_keys`, behind which lie the words of sets if nodes test sets.
+    Leaves are indices into the flattened ``[trees places]`` arrays of ``plan``; ``tables`` are further such arrays.
+    ``keys`` are those of `column_keys`, behind which lie the words of sets if nodes test sets.
 
     As many trees are walked together as keep the program cheap (`CHEAP_TREES`). XLA on CPU never splits an update in
     place over threads: so leaves and entries are written by updates, in loops of unknown length (`_walk_in_place`). The
@@ -229,13 +255,15 @@ def walk_one(
     and split that read over threads.
     """
     n_trees, n_places = plan.nodes.shape
-    n_groups = -(-n_trees // (CHEAP_TREES if plan.top_mask is None else CHEAP_TREES // 2))
-    size, flat_keys = -(-n_trees // n_groups), keys.reshape(-1)
+    most_trees = CHEAP_TREES if plan.top_mask is None else CHEAP_TREES // 2
+    n_groups = -(-n_trees // most_trees)
+    size = -(-n_trees // n_groups)
+    flat_keys = keys.reshape(-1)
     down = _descend_flat(plan, lambda column: take(flat_keys, column), copied=("child", "column"))
     flat_tables = [table.reshape(-1) for table in tables]
 
     def walk_group(i, out):
-        """Return ``out``, the leaves and the entries of each table, with those of the i-th group of trees written."""
+        """Return ``out``, which has the leaves and the entries of each table, with the i-th group of trees written."""
         first = jnp.minimum(i * size, n_trees - size)  # the last group may overlap the one before
         start = (first + jnp.arange(size, dtype=jnp.int32)) * n_places
         depth = jnp.max(lax.dynamic_slice_in_dim(plan.depth, first, size), initial=0)
@@ -250,22 +278,24 @@ def walk_one(
 
 
 def _walk_in_place(down: Callable, start: Int32[Array, "pairs"], entered, depth, keys) -> Int32[Array, "pairs"]:
-    """Return the place of each pair of an instance and a tree after ``depth`` levels, as index in the flattened arrays.
+    """Return the place of each pair of an instance and a tree after ``depth`` steps, as index in the flattened arrays.
 
-    A walk begins at ``entered``: a place for each pair, or one place for all. ``start`` is the index of the first place
-    of each pair's tree. ``down`` makes one step, as `_descend_flat` returns it. The result varies between devices as
-    ``keys`` do (`varying_as`).
+    ``start`` is the index of the first place of each pair's tree. The walk begins at the place ``entered`` of the tree:
+    one for each pair, or one for all. ``down`` makes one step, as `_descend_flat` returns it. The result varies between
+    devices as ``keys`` do (`varying_as`).
 
-    Each step overwrites one array: the indices, and behind them the number of steps so far. So all is one chain of
-    updates, which XLA does not split over threads.
+    Each step overwrites one array: the indices, and behind them the number of steps so far. So the whole walk is one
+    chain of updates, which XLA does not split over threads.
     """
     n = len(start)
 
     def step(state):  # the last entry counts the steps
-        return lax.dynamic_update_slice(state, start + down(state[:n]), (0,)).at[n].add(1)
+        index = start + down(state[:n])
+        return lax.dynamic_update_slice(state, index, (0,)).at[n].add(1)
 
-    state = jnp.concatenate([start + entered, jnp.zeros(1, jnp.int32)])
-    return lax.while_loop(lambda state: state[n] < depth, step, varying_as(keys, state))[:n]
+    first_state = jnp.concatenate([start + entered, jnp.zeros(1, jnp.int32)])
+    last_state = lax.while_loop(lambda state: state[n] < depth, step, varying_as(keys, first_state))
+    return last_state[:n]
 
 
 def look_up_together(
@@ -275,45 +305,63 @@ def look_up_together(
     number: int,
     table: Shaped[Array, "trees places"],
 ) -> Shaped[Array, "pairs_and_one"]:
-    """Return the entries of a table at the leaves that a small block reaches in ``number`` trees from ``first`` on.
+    """Return the entries of ``table`` at the leaves that a small block reaches in ``number`` trees from ``first`` on.
 
-    The result has the entries of one tree after the other, an entry for each instance. Behind them is an entry without
-    a meaning, so that the others are written by an update. ``keys`` are those of `by_column`, but ``[columns 1]`` for
-    one instance. If the plan has fewer trees, its last one is repeated. The trees are walked together, in the manner of
-    `walk_one`, which XLA does not split over threads.
+    The result has the entries of one tree after the other, an entry for each instance. One more entry, without a
+    meaning, ends it, so that the others are written by an update. ``keys`` are those of `by_column`, but ``[columns
+    1]`` for one instance. If the plan ends before ``number`` trees, its last tree is repeated. The trees are walked
+    together as by `walk_one`, which XLA does not split over threads.
     """
-    stride, (n_trees, n_places) = keys.shape[1], plan.nodes.shape
-    block, flat_keys = max(stride - GAP, 1), keys.reshape(-1)
+    stride = keys.shape[1]
+    n_trees, n_places = plan.nodes.shape
+    block = max(stride - GAP, 1)
+    flat_keys = keys.reshape(-1)
     tree = jnp.minimum(first + jnp.arange(number, dtype=jnp.int32), n_trees - 1)
     instance = jnp.tile(jnp.arange(block, dtype=jnp.int32), number)
     down = _descend_flat(plan, lambda column: take(flat_keys, column * stride + instance), copied=("child", "column"))
     if block == 1:  # from the root, since tests of the top are quick only for several instances side by side
-        entered, depth = jnp.int32(plan.n_exits), jnp.max(take(plan.depth, tree))
+        entered = jnp.int32(plan.n_exits)
+        depth = jnp.max(take(plan.depth, tree))
     else:
-        tops, depth = plan._replace(nodes=None, feature=None), jnp.max(take(plan.top.rest, tree))
-        entered = lax.map(lambda t: _enter(jax.tree.map(lambda array: array[t], tops), keys), tree).reshape(-1)
+        tops = plan._replace(nodes=None, feature=None)
+        depth = jnp.max(take(plan.top.rest, tree))
+
+        def enter_tree(t):
+            return _enter(jax.tree.map(lambda array: array[t], tops), keys)
+
+        entered = lax.map(enter_tree, tree).reshape(-1)
     place = _walk_in_place(down, jnp.repeat(tree * n_places, block), entered, depth, keys)
-    blank, zero = jnp.zeros(number * block + 1, table.dtype), jnp.minimum(first, 0)  # 0, unknown to the compiler
+    blank = jnp.zeros(number * block + 1, table.dtype)
+    zero = jnp.minimum(first, 0)  # 0, unknown to the compiler
     return lax.dynamic_update_slice(blank, take(table.reshape(-1), place), (zero,))
 
 
 def _descend_flat(plan: Plan, key_of: Callable, *, copied: Sequence[str] = ()) -> Callable:
-    """Return the function that makes one step in all trees of ``plan``, by `descend`.
+    """Return the function that makes one step of many walks, in any trees of ``plan``, by `descend`.
 
-    It takes indices into the flattened ``[trees places]`` arrays, and returns the next place in the same tree for each.
-    ``key_of`` is as for `descend`. ``copied`` names what is read from a copy of the nodes: "child", "column".
+    The function takes indices into the flattened ``[trees places]`` arrays, and returns for each the next place within
+    its tree. ``key_of`` is as for `descend`. ``copied`` names what is read from a copy of the nodes: "child", "column".
     """
-    nodes, with_sets = plan.nodes.reshape(-1), plan.top_mask is not None
+    n_places = plan.nodes.shape[1]
+    nodes = plan.nodes.reshape(-1)
+    with_sets = plan.top_mask is not None
     feature = None if plan.feature is None else plan.feature.reshape(-1)
-    copies = dict.fromkeys([f"for_{field}" for field in copied], lax.optimization_barrier(nodes)) if copied else {}
-    return lambda index: descend(nodes, feature, plan.nodes.shape[1], index, key_of, with_sets=with_sets, **copies)
+    copies = {}
+    if copied:
+        copies = dict.fromkeys([f"for_{field}" for field in copied], lax.optimization_barrier(nodes))
+
+    def down(index):
+        return descend(nodes, feature, n_places, index, key_of, with_sets=with_sets, **copies)
+
+    return down
 
 
 def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
-    """Return the exit by which each instance of a block leaves the top of one tree; arguments as for `walk_tree`.
+    """Return the exit by which each instance of a block leaves the top of one tree.
 
-    Each test of the top is made for all instances at once on the row of its column, without a gather. A test that goes
-    right rules out the exits on its left. The instance leaves by the first exit that remains.
+    Arguments are as for `walk_tree`. Each test of the top is made for all instances at once on the row of its column,
+    without a gather. A test that goes right rules out the exits below its left child. The instance leaves by the first
+    exit that remains.
     """
     block = keys.shape[1] - GAP
     all_exits = varying_as(keys, lax.full((block,), -1, jnp.int32))
@@ -324,24 +372,29 @@ def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block
 
 
 def _tests_of(tree: Plan, keys: Int32[Array, "columns row"]) -> list[Bool[Array, "block"]]:
-    """Return for each test of a tree's top whether it sends each instance right; arguments as for `walk_tree`."""
-    stride, flat_keys = keys.shape[1], keys.reshape(-1)
+    """Return an array for each test of a tree's top: whether the test sends each instance of the block right.
+
+    Arguments are as for `walk_tree`.
+    """
+    stride = keys.shape[1]
+    block = stride - GAP
+    flat_keys = keys.reshape(-1)
     # Unsigned, so that JAX adds no operations for negative indices.
     starts = lax.convert_element_type(tree.top_feature, jnp.uint32) * jnp.uint32(stride)
     rows = [
-        lax.dynamic_slice(flat_keys, (lax.squeeze(start, (0,)),), (stride - GAP,))
+        lax.dynamic_slice(flat_keys, (lax.squeeze(start, (0,)),), (block,))
         for start in lax.split(starts, [1] * len(starts))
     ]
     if tree.top_mask is not None:
-        rows = map(lax.bitwise_and, rows, _repeat_entries(tree.top_mask, stride - GAP))
-    return list(map(lax.gt, rows, _repeat_entries(tree.top_key, stride - GAP)))
+        rows = map(lax.bitwise_and, rows, _repeat_entries(tree.top_mask, block))
+    return list(map(lax.gt, rows, _repeat_entries(tree.top_key, block)))
 
 
 def _repeat_entries(array: Shaped[Array, "n"], block: int) -> list[Shaped[Array, "block"]]:
-    """Return for each entry of an array a block that repeats it.
+    """Return for each entry of ``array`` an array of length ``block`` that repeats the entry.
 
-    These, and their readers, are primitives: with the operators of arrays, which check and convert, a program of
-    hundreds takes twice as long to trace.
+    Here and where the result is read, primitives of `jax.lax` stand in place of operators, which check and convert: a
+    program of hundreds of operators takes twice as long to trace.
     """
     return [lax.broadcast_in_dim(entry, (block,), (0,)) for entry in lax.split(array, [1] * len(array))]
 
@@ -351,11 +404,12 @@ def select_leaves(
 ) -> list[Shaped[Array, "block"]]:
     """Return for each column of ``leaves`` the value at the leaf that each instance reaches in one complete tree.
 
-    A column has the value of the leaf behind each exit, since the top has all the tree's tests (`complete_top`).
-    ``tree`` and ``keys`` are as for `walk_tree`. The lowest level selects first: so neither a leaf's number nor a
+    The top of a complete tree has all its tests (`complete_top`), and a column has a value for the leaf behind each
+    exit. ``tree`` and ``keys`` are as for `walk_tree`. The lowest level selects first: so neither a leaf's number nor a
     gather is needed, which would keep the compiler from using vectors.
     """
-    block, goes_right = keys.shape[1] - GAP, _tests_of(tree, keys)
+    block = keys.shape[1] - GAP
+    goes_right = _tests_of(tree, keys)
 
     def select(column):
         # Tests are in the order of a heap: the lowest level has half as many as there are values.
@@ -369,10 +423,11 @@ def select_leaves(
 
 
 def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> Int32[Array, "block trees"]:
-    """Return the leaves that instances reach, as indices into ``plan``'s flattened ``[trees places]`` arrays.
+    """Return the leaf that each instance reaches in each tree, all trees walked one level at a time.
 
-    ``keys`` are those of `column_keys`, behind which lie the words of sets if nodes test sets. ``depth`` is the number
-    of levels (`unrolled_depth`), each of which is one kernel; -1 makes a loop with several kernels per level.
+    A leaf is an index into the flattened ``[trees places]`` arrays of ``plan``. ``keys`` are those of `column_keys`,
+    behind which lie the words of sets if nodes test sets. ``depth`` is the number of levels (`unrolled_depth`), each of
+    which is one kernel; -1 makes a loop with several kernels per level.
 
     For one kernel per level keys and nodes must exist before the first level, and each level must end before the next
     begins: the barriers see to that. The two halves of a node must be read from two copies of the nodes (the compiler
@@ -401,27 +456,35 @@ def walk_pairs(
     tree: Int32[Array, "pairs"],
     node: Int32[Array, "pairs"],
 ) -> Int32[Array, "pairs"]:
-    """Return the leaf that each pair's ``instance`` reaches from ``node`` of ``tree``; nodes, not places.
+    """Return the leaf that each pair's ``instance`` reaches from the node ``node`` of ``tree``.
 
-    ``plan`` and ``keys`` (of `column_keys`) are for the same trees, both with or both without missing values.
+    Leaves are nodes of their trees, not places. ``keys`` are those of `column_keys`. Both ``plan`` and ``keys`` are for
+    missing values, or neither is.
     """
-    n_places, n_columns, flat_keys = plan.nodes.shape[1], keys.shape[1], keys.reshape(-1)
+    n_places = plan.nodes.shape[1]
+    n_columns = keys.shape[1]
+    flat_keys = keys.reshape(-1)
     down = _descend_flat(plan, lambda column: take(flat_keys, instance * n_columns + column))
 
     def step(carry):
-        below = down(tree * n_places + carry[0])
+        place, _ = carry
+        below = down(tree * n_places + place)
         # A leaf is its own child: when nothing moves any more, all pairs have arrived.
-        return below, jnp.any(below != carry[0])
+        return below, jnp.any(below != place)
 
-    return lax.while_loop(lambda carry: carry[1], step, (node + plan.n_exits, jnp.array(True)))[0] - plan.n_exits
+    def has_moved(carry):
+        return carry[1]
+
+    place, _ = lax.while_loop(has_moved, step, (node + plan.n_exits, jnp.array(True)))
+    return place - plan.n_exits
 
 
 def over_blocks(body: Callable, carry: PyTree, n_instances: int, size: int, number: Array | None = None) -> PyTree:
-    """Return the last carry of ``carry = body(carry, start, first)``, called for one block after the other.
+    """Return the last carry of ``carry = body(carry, start, first)``, called for each block of instances in order.
 
     A block is the instances ``start … start + size - 1`` of ``n_instances``. The last block is not padded but moved
-    back to end with the instances; those before ``first`` were in the block before. ``number`` is the number of blocks
-    if it is traced: ``size`` must then divide ``n_instances``.
+    back to end with the instances; instances before ``first`` were also in the block before it. ``number`` is the
+    number of blocks to go through, where it is traced: ``size`` must then divide ``n_instances``.
     """
     size = min(size, n_instances)
     n_blocks = -(-n_instances // size) if number is None else number

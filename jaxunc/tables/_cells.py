@@ -1,7 +1,7 @@
 """Values in the cells of a table: which are missing, numbers or words, and how they are written as words.
 
-Levels of a nominal column are words, and equal values must be one word, whatever carries them: 1 and 1.0, or a moment
-of Python, NumPy or pandas. `kind_of_type` tells what a value is, `as_word` and `moment_word` write it.
+Levels of a nominal column are words. Equal values must be the same word, whatever type they have: 1 and 1.0, or a
+moment of Python, NumPy or pandas. `kind_of_type` tells what a value is, `as_word` and `moment_word` write it.
 """
 
 import datetime
@@ -29,9 +29,9 @@ TRUE_WORDS: tuple[str, ...] = ("true", "True", "TRUE")
 FALSE_WORDS: tuple[str, ...] = ("false", "False", "FALSE")
 DECIMALS = (".", ",")  # marks before the decimals of a number in a text file
 THOUSANDS = (".", ",", " ", "'")
-"""Marks between thousands there; a space stands for narrow spaces, too, and an apostrophe for the curved one."""
+"""Marks between thousands of such a number; a space stands for narrow spaces, too, an apostrophe for the curved one."""
 Kind = Literal["missing", "bool", "number", "word", "quantity", "several"]
-"""Kinds of values. A quantity is a date, a time or a complex number, for which trees have no scale."""
+"""Kinds of values. A "quantity" is a date, a time or a complex number, "several" a list or another collection."""
 _MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 _QUANTITIES = (np.datetime64, np.timedelta64, np.complexfloating, complex)
 _QUANTITIES += (datetime.date, datetime.time, datetime.timedelta)
@@ -45,7 +45,7 @@ BYTES = (bytes, bytearray, memoryview)
 
 @functools.cache
 def kind_of_type(python_type: type) -> Kind:
-    """Return the kind of all values of a type; floats are a "number", though one of them is missing: NaN."""
+    """Return the kind of the values of a type; floats are a "number", though NaN is a missing value."""
     if python_type.__name__ in _MISSING:
         return "missing"
     # Before numbers: NumPy's time spans are a subclass of its integers.
@@ -61,18 +61,22 @@ def kind_of_type(python_type: type) -> Kind:
 
 
 def kinds_of(values: Iterable[Any]) -> set[Kind]:
+    """Return the set of the kinds that these values have."""
     return {kind_of_type(python_type) for python_type in set(map(type, values))}
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value is None, NaN, NaT, masked or pandas' NA (which answers no comparison)."""
+    """Return whether a value is None, NaN, NaT, NumPy's mark of a masked value, or pandas' NA."""
     if kind_of_type(type(value)) == "missing":
         return True
-    return value.is_nan() if isinstance(value, decimal.Decimal) else bool(value != value)
+    return value.is_nan() if isinstance(value, decimal.Decimal) else bool(value != value)  # only NaN is not itself
 
 
 def check_marks(decimal: str | None, thousands: str | None) -> None:
-    """Raise a ValueError unless numbers may have both marks, ``decimal`` and ``thousands``; None is an unknown mark."""
+    """Raise a ValueError unless ``decimal`` and ``thousands`` are two different marks that numbers may have.
+
+    None stands for an unknown mark, and is accepted.
+    """
     if decimal is not None:
         check_one_of("decimal", decimal, DECIMALS)
     if thousands is not None:
@@ -82,7 +86,7 @@ def check_marks(decimal: str | None, thousands: str | None) -> None:
 
 
 def are_missing(values: np.ndarray) -> np.ndarray:
-    """Return whether each value of an array is missing, by `is_missing` for objects; texts never are."""
+    """Return whether each value of an array is missing; texts never are, and objects are as `is_missing` says."""
     if values.dtype.kind == "O":
         return np.array([is_missing(value) for value in values.ravel().tolist()], bool).reshape(values.shape)
     if values.dtype.kind in "mM":
@@ -91,9 +95,9 @@ def are_missing(values: np.ndarray) -> np.ndarray:
 
 
 def floats_of(values: Collection[Any]) -> Float64[np.ndarray, " values"]:
-    """Return numbers and texts that read as numbers as float64, NaN where a value is missing.
+    """Return numbers, and texts that read as numbers, as an array of float64; a missing value becomes NaN.
 
-    Raises a TypeError or a ValueError for other values.
+    Raises a TypeError or a ValueError for any other value.
     """
     if set(map(type, values)) <= _PLAIN:
         with suppress(OverflowError):  # an integer beyond float64
@@ -105,6 +109,7 @@ def floats_of(values: Collection[Any]) -> Float64[np.ndarray, " values"]:
 
 
 def _as_float(value: Any) -> float:
+    """Return a number, or a text that reads as one, as a float; infinity for a number beyond float64."""
     try:
         return float(value)
     except OverflowError:  # an integer or a fraction beyond float64
@@ -112,7 +117,7 @@ def _as_float(value: Any) -> float:
 
 
 def as_word(value: Any) -> str:
-    """Return a value as a string, the same for equal numbers: 1.0 is ``"1"``.
+    """Return a value as a string; equal numbers become the same string, so 1.0 is ``"1"``.
 
     Raises a TypeError for bytes that are not UTF-8.
     """
@@ -123,50 +128,57 @@ def as_word(value: Any) -> str:
             raise TypeError(f"{bytes(value)!r:.60} is no UTF-8 text; decode the column first") from error
     if isinstance(value, decimal.Decimal | fractions.Fraction):
         value = _plain_number(value)
-    # A narrow float of NumPy is written in its own shortest form: float32(0.1) as 0.1.
-    return str(int(value) if isinstance(value, float | np.floating) and value.is_integer() else value)
+    if isinstance(value, float | np.floating) and value.is_integer():
+        value = int(value)
+    return str(value)  # a narrow float of NumPy in its own shortest form: float32(0.1) as 0.1
 
 
 def _plain_number(value: decimal.Decimal | fractions.Fraction) -> Any:
-    """Return the integer that equals a number; else the float that equals it, or whose shortest decimal form does.
+    """Return the integer, or else the float, that is the same number as ``value``; ``value`` itself if there is none.
 
-    A number without either is returned unchanged, and so are NaN and numbers of size `_LARGEST_WRITTEN` or more.
+    A float counts if it equals ``value``, or if its shortest decimal form does: 0.1 for Decimal("0.1"). NaN and numbers
+    of size `_LARGEST_WRITTEN` or more are returned unchanged.
     """
     nearest = _as_float(value)
     if not abs(nearest) < _LARGEST_WRITTEN:  # true of NaN, too
         return value
     if value == (integer := round(nearest)):
         return integer
-    # The decimal 0.1 and the float 0.1 are one word, though the float equals 0.1 only in its shortest form.
     exact = fractions.Fraction(value)
-    return nearest if exact in (fractions.Fraction(repr(nearest)), fractions.Fraction(nearest)) else value
+    is_same = exact in (fractions.Fraction(repr(nearest)), fractions.Fraction(nearest))
+    return nearest if is_same else value
 
 
-_TEXT = re.compile(
+_MOMENT = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(Z|[+-]\d\d:?\d\d(?::?\d\d)?)?)?"
 )
+"""A date or a moment: day, hour, minute, second, fraction of a second, offset of the time zone."""
 _SPAN = re.compile(r"(?=.)(?:(-?\d+) days?(?:,? \+?(?=\d)|$))?(?:(\d+):(\d\d):(\d\d)(?:\.(\d{1,9}))?)?")
-"""A time span as pandas and Python write it."""
+"""A time span as pandas and Python write it: days, hours, minutes, seconds, fraction of a second."""
 _COUNT = re.compile(r"(-?\d+) (weeks|days|hours|minutes|seconds|milliseconds|microseconds|nanoseconds)")
-"""A time span as NumPy writes it."""
+"""A time span as NumPy writes it: a number, and its unit."""
 _NANOSECONDS = {"weeks": 604_800 * 10**9, "days": 86_400 * 10**9, "hours": 3_600 * 10**9, "minutes": 60 * 10**9}
 _NANOSECONDS |= {"seconds": 10**9, "milliseconds": 10**6, "microseconds": 10**3, "nanoseconds": 1}
 MOMENTS = (datetime.date, np.datetime64, datetime.timedelta, np.timedelta64)  # types that `moment_word` takes
 
 
 class MomentWord(str):
-    """A date, a moment or a time span as a word; different spellings of one time are one level."""
+    """A string that was written for a date, a moment or a time span; `time_key` tells which are the same time."""
 
     __slots__ = ()
 
 
 def moment_word(value: Any) -> MomentWord:
-    """Return a date, a moment or a time span as ``str`` writes it; NumPy's dates as Python and pandas write them."""
+    """Return a date, a moment or a time span as ``str`` writes it; NumPy's moments are written as Python's are."""
     return MomentWord(_as_python_writes(value) if isinstance(value, np.datetime64) else value)
 
 
 def _as_python_writes(value: np.datetime64) -> str:
-    """Return NumPy's moment as Python and pandas write it: a space before the time, 0, 6 or 9 decimals of seconds."""
+    """Return a moment of NumPy as Python and pandas write it.
+
+    The day and the time have a space between them, and seconds have 0, 6 or 9 decimals. Units of a day or longer give
+    the day alone.
+    """
     unit, _ = np.datetime_data(value.dtype)
     if unit in "YMWD":
         return str(value.astype("M8[D]"))
@@ -174,17 +186,19 @@ def _as_python_writes(value: np.datetime64) -> str:
     day, _, time = text.partition("T")
     seconds, _, fraction = time.partition(".")
     digits = fraction.rstrip("0")
-    # Python writes no fraction, or six digits; pandas nine if there are nanoseconds. Finer digits are kept.
-    digits = digits.ljust(6 if len(digits) <= 6 else 9, "0") if digits else ""
-    return f"{day} {seconds}{'.' * bool(digits)}{digits}"
+    if not digits:
+        return f"{day} {seconds}"
+    # Python writes six digits, pandas nine if there are nanoseconds. Finer digits are kept.
+    n_digits = 6 if len(digits) <= 6 else 9
+    return f"{day} {seconds}.{digits.ljust(n_digits, '0')}"
 
 
 def moment_key(word: str) -> Any:
-    """Return a key that all words for one moment share; None for a word that is neither a date nor a moment.
+    """Return a key that is equal for all words that write one moment; None for a word that writes no moment.
 
-    A date is the moment at which it begins. Moments in different zones at the same time have the same key.
+    A date is the moment at which it begins. Moments in different time zones at the same time have the same key.
     """
-    if not (match := _TEXT.fullmatch(word)):
+    if not (match := _MOMENT.fullmatch(word)):
         return None
     day, hour, minute, second, fraction, offset = match.groups()
     fraction = (fraction or "").ljust(9, "0")  # nanoseconds, apart: Python's moments have microseconds
@@ -199,13 +213,13 @@ def moment_key(word: str) -> Any:
 
 
 def time_key(word: str) -> Any:
-    """Return a key that all words for one moment, or for one time span, share; None for any other word."""
+    """Return a key that is equal for all words that write one moment, or one time span; None for any other word."""
     if (moment := moment_key(word)) is not None:
         return moment
     if match := _COUNT.fullmatch(word):
         return int(match[1]) * _NANOSECONDS[match[2]]
     if not (match := _SPAN.fullmatch(word)):
         return None
-    days, *time, fraction = match.groups()
-    seconds = sum(int(digits or 0) * unit for digits, unit in zip((days, *time), (86_400, 3_600, 60, 1), strict=True))
+    *parts, fraction = match.groups()  # parts: days, hours, minutes and seconds
+    seconds = sum(int(digits or 0) * unit for digits, unit in zip(parts, (86_400, 3_600, 60, 1), strict=True))
     return seconds * 10**9 + int((fraction or "").ljust(9, "0"))

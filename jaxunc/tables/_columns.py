@@ -1,7 +1,8 @@
 """`Columns`, facts about the columns of the data that trees test, and `fit_columns`, which finds them in data.
 
-Values of two kinds of columns are looked up. A nominal column has levels: a value's code is its position there. A
-column that is compared as float64 has cuts, its thresholds: a value's code is how many of them lie below it.
+Values of two kinds of columns are looked up, and become codes. A nominal column has levels: a value's code is its
+position among them. A column that is compared as float64 has cuts, the thresholds of its tests: a value's code is the
+number of cuts below it.
 """
 
 import dataclasses
@@ -37,11 +38,11 @@ class Columns:
     Raises
     ------
     TypeError
-        If ``number`` is not an integer, a flag is not a bool, or ``missing_words`` or a field with an entry for each
-        column is not a tuple or a list.
+        If ``number`` is not an integer, or a flag is not a bool. If ``missing_words``, or a field with an entry for
+        each column, is not a tuple or a list.
     ValueError
-        If ``names``, ``nominal``, ``levels``, ``boolean`` or ``cuts`` have another length than ``number``, a name or a
-        missing word is not a string, or ``decimal`` and ``thousands`` are not two different marks. If a column has
+        If ``names``, ``nominal``, ``levels``, ``boolean`` or ``cuts`` have another length than ``number``. If a name or
+        a missing word is not a string, or ``decimal`` and ``thousands`` are not two different marks. If a column has
         levels but is not nominal, or its levels are not distinct, not all strings or all numbers, or 2²⁴ or more. If
         the cuts of a column are not finite numbers that rise, or it has levels, too.
 
@@ -81,7 +82,7 @@ class Columns:
     """The mark between thousands in that file, ``"."``, ``","``, ``"'"`` or a space; None if no number had one."""
 
     def __post_init__(self) -> None:
-        """Check types and lengths of all fields; raise a TypeError or a ValueError that names the field.
+        """Check types, lengths and entries of all fields; raise a TypeError or a ValueError that names the field.
 
         Lists become tuples, which have a hash.
         """
@@ -112,7 +113,10 @@ class Columns:
                     raise ValueError(f"column {j} has levels and cuts; its values are words, or numbers: pass one.")
 
     def _check_levels(self, j: int, levels: Levels) -> None:
-        """Raise a ValueError unless the levels of column ``j`` are distinct, all texts or all numbers."""
+        """Raise a ValueError unless column ``j`` is nominal, and its levels are distinct and all texts or all numbers.
+
+        `LARGEST_CODE` or more levels raise it, too.
+        """
         if not (self.nominal and self.nominal[j]):
             raise ValueError(f"levels[{j}] is given, but column {j} is not nominal; set nominal[{j}] or leave it None.")
         values = levels.values
@@ -134,15 +138,20 @@ class Columns:
         return dataclasses.replace(self, levels=None, cuts=None) if self.looks_up else self
 
     def as_known(self, name: str) -> str:
-        """Return the model's spelling of a column name of the data; an unknown name is returned, too."""
+        """Return the ``name`` of a column of the data as ``names`` spell it.
+
+        With ``spaces_are_underlines`` a name that is not among ``names`` gets underlines in place of spaces.
+        """
         is_known = not self.spaces_are_underlines or name in (self.names or ())
         return name if is_known else name.replace(" ", "_")
 
     def at(self, positions: Int[np.ndarray, " positions"]) -> "Columns":
-        """Return the columns at these positions."""
-        by_column = {name: getattr(self, name) for name in ("names", "nominal", "levels", "boolean", "cuts")}
-        parts = {name: entries and tuple(entries[j] for j in positions.tolist()) for name, entries in by_column.items()}
-        return dataclasses.replace(self, number=len(positions), **parts)
+        """Return the `Columns` of the columns at ``positions`` alone, in this order."""
+        fields = {}
+        for name in ("names", "nominal", "levels", "boolean", "cuts"):
+            entries = getattr(self, name)
+            fields[name] = None if entries is None else tuple(entries[j] for j in positions.tolist())
+        return dataclasses.replace(self, number=len(positions), **fields)
 
     @property
     def looks_up(self) -> bool:
@@ -151,24 +160,29 @@ class Columns:
 
     @property
     def is_nominal(self) -> Bool[np.ndarray, " features"]:
+        """Whether each column is nominal."""
         return np.zeros(self.number, bool) if self.nominal is None else np.array(self.nominal, bool)
 
     @cached_property
     def lookups(self) -> "tuple[Lookup | CutLookup | None, ...]":
         """For each column the `Lookup` of its levels, the `CutLookup` of its cuts, or None if it has neither."""
-        levels, cuts = self.levels or (None,) * self.number, self.cuts or (None,) * self.number
-        return tuple(
-            CutLookup(edges) if edges is not None else None if words is None else Lookup(words)
-            for words, edges in zip(levels, cuts, strict=True)
-        )
+        lookups: list[Lookup | CutLookup | None] = [None] * self.number
+        for j, levels in enumerate(self.levels or ()):
+            if levels is not None:
+                lookups[j] = Lookup(levels)
+        for j, cuts in enumerate(self.cuts or ()):
+            if cuts is not None:
+                lookups[j] = CutLookup(cuts)
+        return tuple(lookups)
 
     @property
-    def _parts(self) -> tuple:
+    def _values(self) -> tuple:
+        """The values of all fields, in order."""
         return tuple(getattr(self, field.name) for field in dataclasses.fields(self))
 
     @cached_property
     def _hash(self) -> int:
-        return hash(self._parts)
+        return hash(self._values)
 
     def __hash__(self) -> int:
         # The hash is kept: every call of a compiled function hashes trees and their columns, and levels may be many.
@@ -176,7 +190,7 @@ class Columns:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Without the kept hash: hashes of texts differ between processes.
-        return Columns, self._parts
+        return Columns, self._values
 
     def __repr__(self) -> str:
         entries = [f"number={self.number}"]
@@ -193,18 +207,19 @@ class Columns:
 
 
 def _as_tuples(entry: Any) -> Any:
-    """Return a column's levels or cuts with tuples in the place of lists."""
+    """Return a column's entry in ``levels`` or ``cuts`` with tuples in the place of lists; None unchanged."""
     if isinstance(entry, Levels):
         return entry._replace(values=tuple(entry.values))
     return tuple(entry) if isinstance(entry, list) else entry
 
 
 def _is_number(value: Any) -> bool:
+    """Return whether a level is a bool, an int or a float, and not NaN."""
     return isinstance(value, bool | int | float) and value == value
 
 
 def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
-    """Return the columns of X with the levels of nominal ones; of a frame also the names, and which columns hold bools.
+    """Return the `Columns` of X: the levels of nominal columns, and of a frame the names, and which columns hold bools.
 
     ``nominal`` is "auto" (every column that holds neither numbers nor dates), None, or names, positions or bools of
     columns; ``name`` is that of X in messages. Levels are the distinct values, sorted; missing values, if any, are one
@@ -227,33 +242,37 @@ def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
     number = table.shape[1]
     names = frame_names(table) if is_frame(table) else None
     check_distinct_names(names or (), name)
-    kinds = _kinds(table, nominal, names or ())
+    is_nominal = _find_nominal(table, nominal, names or ())
     # Text files hold bools as words, and these columns are read as bools there.
     boolean = tuple(holds_bools(table, j) for j in range(number)) if is_frame(table) else None
-    if not kinds.any():
+    if not is_nominal.any():
         return Columns(number, names, boolean=boolean)
     levels = []
     for j in range(number):
         try:
-            levels.append(fit_levels(column_of(table, j)) if kinds[j] else None)
+            levels.append(fit_levels(column_of(table, j)) if is_nominal[j] else None)
         except TypeError as error:
             raise TypeError(f"column {(names or range(number))[j]!r} of {name}: {error}") from error
-    return Columns(number, names, tuple(kinds.tolist()), tuple(levels), boolean)
+    return Columns(number, names, tuple(is_nominal.tolist()), tuple(levels), boolean)
 
 
 def holds_numbers(X: Any) -> Bool[np.ndarray, " features"]:
-    """Return whether each column of a frame or an array has a type of numbers; raises as `fit_columns` does."""
+    """Return whether each column of ``X``, data that `fit_columns` takes, has a type of numbers or bools.
+
+    Raises a TypeError if X is sparse, and a ValueError unless it has two axes.
+    """
     table = as_table(X, "X")
     if len(table.shape) != 2:
         raise ValueError(f"X has shape {table.shape}; expected (instances, features).")
     return holds_only_numbers(table)
 
 
-def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
+def _find_nominal(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
     """Return whether each column of a table is nominal, ``[features]``.
 
-    ``nominal`` is "auto" (types decide), None (none is), or names, positions or bools of columns. ``names`` are those
-    of the columns, empty for a table without names. Raises a ValueError if ``nominal`` does not fit the table.
+    ``nominal`` is "auto" (what a column holds decides), None (no column is), or names, positions or bools of columns.
+    ``names`` are the names of all columns, empty for a table without names. Raises a ValueError if ``nominal`` does not
+    fit the table.
     """
     n_features = table.shape[1]
     is_nominal = np.zeros(n_features, bool)
@@ -265,9 +284,9 @@ def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
     if chosen.dtype == bool and chosen.shape == (n_features,):
         return chosen
     if chosen.ndim == 1:
-        distinct = len(set(chosen.tolist())) == len(chosen)
         # Bools that are written as 0 and 1 are not positions: one of them occurs twice.
-        if chosen.dtype.kind in "iu" and distinct and np.all((chosen >= 0) & (chosen < n_features)):
+        are_distinct = len(set(chosen.tolist())) == len(chosen)
+        if chosen.dtype.kind in "iu" and are_distinct and np.all((chosen >= 0) & (chosen < n_features)):
             is_nominal[chosen] = True
             return is_nominal
         if chosen.dtype.kind in "UO" and set(map(str, chosen)) <= set(names):
@@ -286,9 +305,9 @@ CELLS = 2**11  # number of equal parts of a column's range; the number of cuts b
 
 
 class CutLookup:
-    """Look-up of a column's values among its ``cuts``, rising thresholds of trees that compare float64.
+    """Look-up of a column's values among its ``cuts``, the rising thresholds of trees that compare float64.
 
-    The range of the cuts is divided into `CELLS` equal cells. A value's cell tells where to search for it.
+    The range of the cuts is divided into `CELLS` equal cells. A value's cell tells among which cuts to search.
     """
 
     may_be_numbers = True  # whether a number can be looked up, as in `Lookup`
@@ -306,7 +325,7 @@ class CutLookup:
         self._padded = np.append(self.cuts, np.full(2 * self._step, np.inf))
 
     def codes(self, values: Float[np.ndarray, " instances"]) -> Float[np.ndarray, " instances"]:
-        """Return how many cuts are below each value; NaN for NaN."""
+        """Return the code of each value: how many cuts are below it, as float64; NaN for NaN."""
         codes = np.empty(len(values))
         for start in range(0, len(values), BLOCK):
             codes[start : start + BLOCK] = self._below(values[start : start + BLOCK])
@@ -314,18 +333,19 @@ class CutLookup:
         return codes
 
     def _below(self, values: np.ndarray) -> np.ndarray:
-        """Return how many cuts are below each value of a block; any number for NaN, which the caller replaces."""
+        """Return the number of cuts below each of at most `BLOCK` values; for NaN it is any number."""
         if 8 * len(values) < BLOCK:  # too few values to repay the steps below
             return np.searchsorted(self.cuts, values)
         # All values take each step of the bisection together: value by value, half of all branches are mispredicted.
-        below, step = self._first[self._cells(values)], self._step
+        below = self._first[self._cells(values)]
+        step = self._step
         while step:
             below += (self._padded[below + (step - 1)] < values) * step
             step //= 2
         return below
 
     def _cells(self, values: np.ndarray) -> np.ndarray:
-        """Return the cell of each value; cells do not fall as values rise.
+        """Return the number of each value's cell, from 0; it does not fall as values rise, and is any number for NaN.
 
         So cuts in lower cells are below a value, and cuts in higher cells above it.
         """
@@ -333,16 +353,17 @@ class CutLookup:
             return np.zeros(len(values), np.int64)
         with np.errstate(over="ignore", invalid="ignore"):
             position = (values - self._low) * self._scale
-        return np.fmax(np.fmin(position, self._last), 0).astype(np.int64)  # any cell for NaN
+        return np.fmax(np.fmin(position, self._last), 0).astype(np.int64)
 
     def traced_codes(self, values: Num[Array, " instances"]) -> Float[Array, " instances"]:
-        """Return what `codes` does, as float32, for values that JAX may trace; integers count as their float64."""
+        """Return the codes of values that JAX may trace, as float32, NaN for NaN; integers are compared as float64."""
         dtype = values.dtype
         if dtype == jnp.float64 or (jnp.issubdtype(dtype, jnp.integer) and dtype.itemsize == 8):
             codes = jnp.searchsorted(jnp.asarray(self.cuts), values.astype(jnp.float64))
         elif jnp.issubdtype(dtype, jnp.integer):
             # A cut is below an integer if its floor is. Cuts below the type are below all, those above it below none.
-            limits, floors = np.iinfo(dtype), np.floor(self.cuts)
+            limits = np.iinfo(dtype)
+            floors = np.floor(self.cuts)
             within = floors[(floors >= limits.min) & (floors < limits.max)].astype(dtype)
             codes = np.sum(floors < limits.min) + jnp.searchsorted(jnp.asarray(within), values)
         else:
@@ -353,7 +374,7 @@ class CutLookup:
 
 
 def check_cuts(j: int, cuts: Any) -> None:
-    """Raise a ValueError unless ``cuts``, of column ``j``, are finite numbers that rise."""
+    """Raise a ValueError unless ``cuts``, the entry of column ``j`` in `Columns.cuts`, are finite numbers that rise."""
     numbers = np.asarray(cuts, np.float64)
     if numbers.ndim != 1 or not np.isfinite(numbers).all() or np.any(np.diff(numbers) <= 0):
         raise ValueError(f"cuts[{j}]={cuts!r:.60} must be finite numbers that rise: the thresholds of the column.")

@@ -5,6 +5,7 @@ that JAX traces, and `encode_arrow` tables of Arrow. `_numbers` makes codes of c
 `warn_of_merged_values` tells where float32 merges values.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,9 @@ from ._frames import (
     NUMBERS,
     Encoded,
     as_floats,
+    as_narwhals,
     as_table,
+    categories_are_codes,
     check_distinct_names,
     column_of,
     dense_alone,
@@ -32,21 +35,30 @@ from ._frames import (
     plain_table,
 )
 from ._levels import Lookup
-from ._numbers import as_csr, error_of_infinite, numbers_of_array, numbers_of_frame, rows_of, rows_of_columns
+from ._numbers import (
+    as_csr,
+    error_of_categories,
+    error_of_infinite,
+    numbers_of_array,
+    numbers_of_frame,
+    rows_of,
+    rows_of_columns,
+)
 
-MOST_MERGED = 0.01  # distinct values, as a share, that may merge without a warning: of random numbers a few do
+MOST_MERGED = 0.01  # largest share of distinct values that may merge without a warning: of random numbers a few do
 MOST_EXAMINED = 2**17  # most instances that `warn_of_merged_values` examines
 
 
 def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
-    """Encode dense data ``[instances features]`` of any type, on the host, and refuse a sparse matrix.
+    """Encode dense data ``[instances features]`` of any type as trees test them: as an `Encoded`.
 
-    The values are C-contiguous float32, NaN where they are missing. Columns with levels hold codes, in an array of
-    numbers too. A value that is not a level is -1, and so is a missing value unless missing is a level. A JAX array on
-    an accelerator stays there, unless a column is looked up. Raises a TypeError, which names the columns, if some hold
-    no numbers and have no levels. It is also raised if data are an array of numbers and the levels of a column are
-    words. Raises a ValueError if the number, names or order of the columns differ, or a value is infinite or too large
-    for float32 (unless ``infinite``).
+    The values are C-contiguous float32, NaN where they are missing. Columns with levels or cuts hold codes. A value
+    that is not a level has the code -1, and so has a missing value unless missing is a level. A JAX array on an
+    accelerator stays there, unless a column has levels or cuts. ``name`` is the data's name in messages.
+
+    Raises a TypeError for a sparse matrix, and for columns that hold no numbers and have no levels. It is also raised
+    for an array of numbers if the levels of a column are words. Raises a ValueError if the number, names or order of
+    the columns are not those of ``columns``, or a value is infinite or too large for float32 (unless ``infinite``).
     """
     if is_sparse(data):
         raise dense_alone(name)
@@ -54,13 +66,15 @@ def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: 
 
 
 def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
-    """Encode dense data or a sparse matrix as trees test them; ``infinite`` lets infinite values through.
+    """Encode dense data or a sparse matrix as trees test them: as an `Encoded`.
 
-    Dense data are treated as by `encode_instances`. The ``values`` of a sparse matrix are `SparseRows`, some rows of
-    which become dense at a time. A matrix that is not CSR is converted to CSR first.
+    Dense data are encoded as by `encode_instances`. The ``values`` of a sparse matrix are `SparseRows`, some rows of
+    which become dense at a time. ``name`` is the data's name in messages, and ``infinite`` allows infinite values.
     """
-    if type(data) is np.ndarray and type(columns) is Columns and is_plain(data, columns):
-        return Encoded(data, False)
+    if type(data) is np.ndarray and type(columns) is Columns:
+        rows = plain_rows(data, columns)
+        if rows is not None:
+            return Encoded(rows, missing=False)
     check_bool("infinite", infinite)
     # Data on an accelerator stay there; on a CPU NumPy shares JAX's memory, and is quicker.
     values, missing = unchecked_rows(data, columns, name, infinite=infinite, on_device=default_platform() != "cpu")
@@ -70,7 +84,7 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
         values = values.astype(np.float32) if isinstance(values, jax.Array) else values
         # A finite sum has finite terms alone: one cheap pass, and further passes only if it is not finite.
         if np.isfinite(values.sum()):
-            return Encoded(values, False)
+            return Encoded(values, missing=False)
     if not infinite:
         refuse_infinite(values, name)
     return Encoded(values, bool(_numpy_of(values).isnan(values).any()))
@@ -79,11 +93,11 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
 def unchecked_rows(
     data: Any, columns: Columns, name: str = "X", *, infinite: bool = False, on_device: bool = True
 ) -> tuple[Any, bool | None]:
-    """Return data as trees test them, and whether a value is missing: None if the values are not checked yet.
+    """Return data as trees test them, and whether a value is missing; None if they were not searched for such values.
 
-    The program that takes unchecked values has to check them; `refuse_infinite` then raises the error. Encoded data are
-    checked already. Sparse data are checked, and ``infinite`` lets their infinite values through. With ``on_device``
-    JAX arrays keep their device and dtype, unless columns are looked up.
+    Dense data are searched neither for missing nor for infinite values: the program that takes them has to do this, and
+    `refuse_infinite` raises the error. Sparse data are searched, and ``infinite`` allows infinite values in them. With
+    ``on_device`` a JAX array keeps its device and dtype, unless a column has levels or cuts.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     if isinstance(data, Encoded):
@@ -113,7 +127,7 @@ def unchecked_rows(
 
 
 def refuse_infinite(values: Any, name: str = "X") -> None:
-    """Raise a ValueError that names the first value of an array that is infinite as float32, if there is one."""
+    """Raise a ValueError if a value of an array ``[instances features]`` is infinite as float32; it names the first."""
     with np.errstate(over="ignore"):
         beyond = _numpy_of(values).isinf(values.astype(np.float32))
     if beyond.any():
@@ -122,32 +136,48 @@ def refuse_infinite(values: Any, name: str = "X") -> None:
 
 
 def _numpy_of(values: Any) -> Any:
+    """Return the module `jax.numpy` for an array of JAX, `numpy` for any other."""
     return jnp if isinstance(values, jax.Array) else np
 
 
-MOST_PLAIN = 2**12  # most values of an array that `is_plain` takes: it makes a pass of its own
+MOST_PLAIN = 2**13  # most values of an array that `plain_rows` takes: it makes a pass of its own
 
 
-def is_plain(data: np.ndarray, columns: Columns) -> bool:
-    """Return whether encoding would return a small array unchanged: a shortcut for a service's few rows."""
-    if data.dtype != np.float32 or data.size > MOST_PLAIN or not data.flags.c_contiguous:
-        return False
+def plain_rows(data: np.ndarray, columns: Columns) -> np.ndarray | None:
+    """Return a small array of finite floats as float32, as `encode_rows` would, else None: a short way for few rows.
+
+    It is None for more than `MOST_PLAIN` values, for strided or transposed arrays, for float64 numbers too large for
+    float32, and for columns with levels or cuts.
+    """
+    if data.size > MOST_PLAIN or not data.flags.c_contiguous:
+        return None
     if data.ndim != 2 or data.shape[1] != columns.number or columns.looks_up:
-        return False
-    return bool(np.isfinite(data).all())
+        return None
+    # The sum of squares is finite only if all values are. With the cold caches that a program leaves behind, it takes a
+    # third of the time of `np.isfinite`.
+    if data.dtype == np.float32:
+        is_finite = math.isfinite(np.vdot(data, data)) or np.isfinite(data).all()
+        return data if is_finite else None
+    if data.dtype == np.float64 and np.vdot(data, data) < _LARGEST_SQUARE:
+        return data.astype(np.float32)
+    return None
+
+
+_LARGEST_SQUARE = 1e77  # numbers with a square below it are below 3.2e38, and finite in float32
 
 
 def holds_float32(data: Any) -> bool:
-    """Return whether float32 holds all numbers of the dtype of an array or sparse matrix; False for other data."""
+    """Return whether data are an array or a sparse matrix of a dtype whose numbers float32 holds without rounding."""
     dtype = getattr(data, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind in NUMBERS and np.can_cast(dtype, np.float32)
 
 
 def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Array, "instances features"]:
-    """Encode dense data, which JAX may trace, as a float32 array of JAX; infinite values are let through.
+    """Encode dense data, which JAX may trace, as a float32 array of JAX; infinite values are allowed.
 
-    Traced values of a column with cuts become codes; those of a column with levels must be codes already. Only the
-    shape of a traced array is checked. Raises for other data as `encode_instances` does.
+    In a traced array, values of a column with cuts become codes, and those of a column with levels must be codes
+    already. Only the shape of a traced array is checked. Other data are encoded as by `encode_instances`, and raise its
+    errors.
     """
     if isinstance(data, Encoded):
         check_shape(data.values.shape, columns, name)
@@ -161,20 +191,24 @@ def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.A
 
 
 def _with_codes(columns: Columns, data: Any) -> Any:
-    lookups = enumerate(columns.lookups)
-    parts = [lookup.traced_codes(data[:, j]) if isinstance(lookup, CutLookup) else data[:, j] for j, lookup in lookups]
+    """Return a traced array ``[instances features]`` as float32, with codes in columns that have cuts."""
+    parts = []
+    for j, lookup in enumerate(columns.lookups):
+        values = data[:, j]
+        parts.append(lookup.traced_codes(values) if isinstance(lookup, CutLookup) else values)
     return jnp.stack([jnp.asarray(part, jnp.float32) for part in parts], axis=1)
 
 
 def encode_arrow(
     table: Any, columns: Columns, name: str = "data", *, are_cells: bool = False, first: int = 0
 ) -> Encoded:
-    """Encode an Arrow table or record batch as `encode_instances` does a frame; columns are in the model's order.
+    """Encode an Arrow table or record batch as trees test it: as an `Encoded`; its columns are in the model's order.
 
     Numbers and bools may have any width. Columns with levels hold strings (or bytes that are UTF-8), numbers or
     dictionaries of these. Null and NaN are missing values. With ``are_cells`` strings come from a text file, where
-    ``columns.missing_words`` are missing, too. Messages give the first row the number ``first``. Raises a TypeError for
-    a table of another kind, and for columns of lists.
+    ``columns.missing_words`` are missing, too. In messages ``name`` is the table's name, and ``first`` is the number of
+    its first row. Raises a TypeError for a table of another kind, for columns of lists, and for dictionaries other than
+    0, 1, 2, … where codes are expected.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("are_cells", are_cells)
@@ -190,13 +224,15 @@ def encode_arrow(
         if isinstance(lookup, CutLookup):
             parts.append(lookup.codes(_arrow_numbers(column, what).astype(np.float64)))
         elif lookup is None:
+            if columns.nominal is not None and columns.nominal[j] and _is_of_values(column):
+                raise error_of_categories([table.schema.names[j]], name)
             parts.append(_arrow_numbers(column, what))
         else:
             parts.append(_arrow_codes(column, lookup, missing, what))
     values = rows_of_columns(parts, table.num_rows)
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
-            return Encoded(values, False)
+            return Encoded(values, missing=False)
     beyond = np.isinf(values)
     if beyond.any():
         row, j = map(int, np.argwhere(beyond)[0])
@@ -207,8 +243,15 @@ def encode_arrow(
     return Encoded(values, bool(np.isnan(values).any()))
 
 
+def _is_of_values(column: Any) -> bool:
+    """Return whether an Arrow column is a dictionary of other categories than the codes 0, 1, 2, …"""
+    import pyarrow as pa
+
+    return pa.types.is_dictionary(column.type) and categories_are_codes(as_narwhals(column)) is False
+
+
 def usual_type(column: Any) -> Any:
-    """Return a run-end encoded column decoded, a column of the extension type bool8 as bools, any other unchanged."""
+    """Return an Arrow column: run-end encoding decoded, the extension type bool8 as bools, all others unchanged."""
     import pyarrow as pa
     import pyarrow.compute
 
@@ -220,9 +263,9 @@ def usual_type(column: Any) -> Any:
 
 
 def _arrow_numbers(column: Any, what: str) -> np.ndarray:
-    """Return an Arrow column of numbers or bools as a NumPy array, NaN for null; ``what`` names it in messages.
+    """Return an Arrow column of numbers or bools as a NumPy array, NaN for null; bools are 0 and 1.
 
-    Raises a TypeError if the column holds neither.
+    Raises a TypeError, in which ``what`` is the column's name, if the column holds neither.
     """
     import pyarrow as pa
 
@@ -251,15 +294,16 @@ def _arrow_numbers(column: Any, what: str) -> np.ndarray:
 
 
 def _on_host(part: Any) -> np.ndarray:
-    """Return an Arrow array without nulls as NumPy's; Arrow's ``to_numpy`` would import pandas if that is installed."""
+    """Return an Arrow array of numbers without nulls as a NumPy array, without an import of pandas."""
+    # Arrow's ``to_numpy`` imports pandas if it is installed.
     return np.from_dlpack(part) if len(part) else np.zeros(0, part.type.to_pandas_dtype())
 
 
 def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | None, what: str) -> np.ndarray:
-    """Return the code of each value of an Arrow column; ``lookup`` looks up the distinct values once a chunk.
+    """Return the code of each value of an Arrow column, among the levels of ``lookup``.
 
-    With ``missing_words`` strings are cells of a text file: a string among these words is missing, unless it is a
-    level. ``what`` names the column in messages. Raises a TypeError for lists, and for bytes that are not UTF-8.
+    If ``missing_words`` is not None, strings are cells of a text file: a string among these words is missing, unless it
+    is a level. Raises a TypeError, in which ``what`` is the column's name, for lists and for bytes that are not UTF-8.
     """
     import pyarrow as pa
 
@@ -274,23 +318,27 @@ def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | No
     chunks = column.unify_dictionaries().chunks if isinstance(column, pa.ChunkedArray) else [column]
     chunk_codes = []
     for chunk in chunks:
-        words, index = chunk.dictionary.to_pylist(), chunk.indices
+        words = chunk.dictionary.to_pylist()
         if missing_words is not None:
             words = [lookup.read_cell(word, missing_words) if isinstance(word, str) else word for word in words]
-        entries = np.empty(len(words) + 1, object)  # the last stays None, a missing value: nulls have its index
+        entries = np.empty(len(words) + 1, object)  # the last stays None, a missing value: nulls get its index
         entries[:-1] = words
         try:
             codes = lookup.codes(entries)
         except TypeError as error:
             raise TypeError(f"{what}: {error}") from error
-        index = index.cast(pa.int64())  # a narrow type may be full: no further index is left in it
-        index = index.fill_null(len(words)) if index.null_count else index
+        index = chunk.indices.cast(pa.int64())  # a narrow type may be full: no further index is left in it
+        if index.null_count:
+            index = index.fill_null(len(words))
         chunk_codes.append(codes[_on_host(index)])
     return np.concatenate(chunk_codes) if chunk_codes else np.zeros(0)
 
 
 def check_shape(shape: tuple[Any, ...], columns: Columns, name: str) -> None:
-    """Raise a ValueError unless the shape has two axes and the number of columns of ``columns``."""
+    """Raise a ValueError unless data of this shape have two axes, and as many columns as ``columns``.
+
+    ``name`` is the data's name in the message.
+    """
     if len(shape) != 2:
         hint = f" One instance? Pass {name}[None]." if len(shape) == 1 else ""
         raise ValueError(f"{name} has shape {shape}; expected (instances, features).{hint}")
@@ -302,44 +350,49 @@ def check_shape(shape: tuple[Any, ...], columns: Columns, name: str) -> None:
 
 
 def check_names(names_of_data: tuple[str, ...], columns: Columns, name: str) -> None:
-    """Raise a ValueError unless ``names_of_data`` are the model's names, in order; a model without names takes any."""
+    """Raise a ValueError unless ``names_of_data`` are the names in ``columns``, in their order.
+
+    A model whose ``columns`` have no names takes any. ``name`` is the data's name in the message.
+    """
     expected = columns.names
     if expected is None:
         return
     check_distinct_names(names_of_data, name)
     if names_of_data == expected or tuple(map(columns.as_known, names_of_data)) == expected:
         return
-    names = match_names(names_of_data, columns, name)
-    names_read = {columns.as_known(c) for c in names_of_data}
-    absent = [c for c in expected if c not in names_read]
-    unknown = [c for c in names_of_data if columns.as_known(c) not in set(expected)]
+    spelling_of = match_names(names_of_data, columns, name)
+    known_names = {columns.as_known(column) for column in names_of_data}
+    absent = [column for column in expected if column not in known_names]
+    unknown = [column for column in names_of_data if columns.as_known(column) not in set(expected)]
     if absent or unknown:
         raise ValueError(
             f"{name}'s columns are not those of the training data: missing {absent[:5]}, unexpected "
             f"{unknown[:5]} ({len(absent)} and {len(unknown)} in all)."
         )
-    order_of_data = [names[known_name] for known_name in expected]
-    # If the data have spaces where the model has underlines, the message names columns as the data do.
-    listed = f"{order_of_data[:10]}{', …' * (len(order_of_data) > 10)}"
-    order = "list(model.columns.names)" if tuple(order_of_data) == expected else listed
+    # All names are there, in another order; the message spells them as the data do.
+    right_order = [spelling_of[column] for column in expected]
+    if tuple(right_order) == expected:
+        shown = "list(model.columns.names)"
+    else:
+        shown = f"{right_order[:10]}{', …' * (len(right_order) > 10)}"
     raise ValueError(
-        f"{name}'s columns are in another order than the training data's; pass {name}[{order}], with the columns that "
+        f"{name}'s columns are in another order than the training data's; pass {name}[{shown}], with the columns that "
         "are known."
     )
 
 
 def match_names(names_of_data: Sequence[str], columns: Columns, where: str) -> dict[str, str]:
-    """Return a dictionary from the names of a model's ``columns`` to their spellings in ``names_of_data``.
+    """Return {name in ``columns``: its spelling in ``names_of_data``} of the names that the data have.
 
-    Raises a ValueError, which calls the data ``where``, if two columns of the data match one name.
+    Raises a ValueError, in which ``where`` is the data's name, if two columns of the data match one name.
     """
-    written: dict[str, list[str]] = {}
+    spellings: dict[str, list[str]] = {}
     for name in names_of_data:
-        written.setdefault(columns.as_known(name), []).append(name)
-    names = {name: written[name] for name in columns.names or () if name in written}
-    if several := [spellings for spellings in names.values() if len(spellings) > 1]:
+        spellings.setdefault(columns.as_known(name), []).append(name)
+    known_names = [name for name in columns.names or () if name in spellings]
+    if several := [spellings[name] for name in known_names if len(spellings[name]) > 1]:
         raise ValueError(f"{where} has the columns {several[0]}, which the model calls alike; keep one of them.")
-    return {name: spellings[0] for name, spellings in names.items()}
+    return {name: spellings[name][0] for name in known_names}
 
 
 class MergedValuesWarning(UserWarning):
@@ -347,13 +400,15 @@ class MergedValuesWarning(UserWarning):
 
 
 def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
-    """Warn of numeric columns, by name, in which float32 merges more than 1 % of the distinct values.
+    """Warn of numeric columns of ``X`` in which float32 merges more than 1 % of the distinct values.
 
-    X are data that `encode_instances` has taken without an error. At most 2¹⁷ instances are examined, evenly spaced.
+    ``X`` are data that `encode_instances` has taken without an error, and messages call them ``name``. At most 2¹⁷
+    instances are examined, evenly spaced.
     """
     if isinstance(X, Encoded):
         return
-    table, merged = as_table(X, name), []
+    table = as_table(X, name)
+    merged = []
     if not is_frame(table) and (table.dtype.itemsize <= 2 or table.dtype == np.float32):
         return
     step = ceil_div(table.shape[0], MOST_EXAMINED) or 1
@@ -365,7 +420,8 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
         if np.array_equal(narrow, values):
             continue
         ascending = np.sort(values)
-        n_values, n_left = (1 + np.count_nonzero(np.diff(array)) for array in (ascending, ascending.astype(np.float32)))
+        n_values = _count_distinct(ascending)
+        n_left = _count_distinct(ascending.astype(np.float32))
         if n_values - n_left > MOST_MERGED * n_values:
             column = repr(columns.names[j]) if columns.names else str(j)
             merged.append(f"{column} ({n_left} of {n_values} distinct values are left)")
@@ -376,3 +432,8 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
             f"{', '.join(merged[:5])}{more}. Subtract a column's mean or smallest value before, in float64.",
             MergedValuesWarning,
         )
+
+
+def _count_distinct(ascending: np.ndarray) -> int:
+    """Return the number of distinct values in an array that is sorted and not empty."""
+    return 1 + int(np.count_nonzero(np.diff(ascending)))

@@ -27,7 +27,7 @@ _NUMBER = re.compile(
 
 
 def is_numeric(column: Any) -> bool:
-    """Return whether a pandas column has a numeric dtype; bools do not count."""
+    """Return whether a column or an index of pandas has a dtype of numbers; bools do not count."""
     from pandas.api import types
 
     return types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
@@ -36,11 +36,11 @@ def is_numeric(column: Any) -> bool:
 def number_target(
     column: "pd.Series", path: str | Path, numbers: bool | None, *, options: tuple[str, str]
 ) -> np.ndarray | None:
-    """Return a target as float64 if it is a number, None if it holds classes.
+    """Return the target ``column`` of the file ``path`` as float64 if it is a number; None if it holds classes.
 
-    ``numbers`` says whether it is a number; with None the column decides. ``options`` are the command's options for a
-    number and for classes, named in messages. Raises a ValueError if ``numbers`` is True and the column holds no
-    numbers, or if it is None and the column's texts are mostly numbers.
+    ``numbers`` says whether the target is a number; with None the values decide. ``options`` are the names, in
+    messages, of the command's options for a number and for classes. Raises a ValueError if ``numbers`` is True and the
+    column holds no numbers, or if ``numbers`` is None and the column's texts are mostly numbers.
     """
     if not is_numeric(column):
         if numbers:
@@ -52,28 +52,30 @@ def number_target(
             _refuse_numbers_as_text(column, path, options[1])
         return None
     values = column.to_numpy(np.float64)
-    return values if numbers or (numbers is None and is_quantity(values)) else None
+    is_number = is_quantity(values) if numbers is None else numbers
+    return values if is_number else None
 
 
-SOME_CLASSES, MOST_CLASSES = 20, 100
-"""Most different integers that are classes in any table; and in a table of more than five times as many rows."""
+SOME_CLASSES = 20  # most different integers that are classes in any table
+MOST_CLASSES = 100  # most different integers that are classes in a table of more than five times as many rows
 
 
 def is_quantity(values: Float[np.ndarray, " rows"]) -> bool:
     """Return whether the numbers of a target are a quantity, not classes: fractions, or many different integers."""
-    return not are_class_numbers(len(np.unique(values)), len(values)) or not np.array_equal(values, np.rint(values))
+    are_integers = np.array_equal(values, np.rint(values))
+    return not are_integers or not are_class_numbers(len(np.unique(values)), len(values))
 
 
 def are_class_numbers(n_values: int, n_rows: int) -> bool:
-    """Return whether ``n_values`` different integers in ``n_rows`` rows are taken for classes."""
+    """Return whether ``n_values`` different integers in ``n_rows`` rows are few enough to be taken for classes."""
     return n_values <= SOME_CLASSES or (n_values <= MOST_CLASSES and n_values < n_rows / 5)
 
 
 def _refuse_numbers_as_text(column: "pd.Series", path: object, classes: str) -> None:
-    """Raise a ValueError if a target's texts are mostly numbers of one unit, and too many to be meant as classes.
+    """Raise a ValueError if most texts of a target ``column`` are numbers of one unit, and too many to be classes.
 
-    `are_class_numbers` says how many are too many. The message names the file ``path``, and the option ``classes``, by
-    which a user says that these are classes.
+    `are_class_numbers` says how many are too many. The message has the file ``path``, and the name ``classes`` of the
+    command's option by which a user says that the texts are classes.
     """
     from pandas.api import types
 
@@ -81,13 +83,16 @@ def _refuse_numbers_as_text(column: "pd.Series", path: object, classes: str) -> 
         return  # a categorical column holds classes by its type
     words = [word for word in column.unique().tolist() if isinstance(word, str)]
     matches = ((word, _NUMBER.fullmatch(word.strip())) for word in words if len(word) < 40)
-    unit_of = {word: match[1] for word, match in matches if match}
-    ((usual_unit, _),) = collections.Counter(filter(None, unit_of.values())).most_common(1) or [(None, 0)]
+    unit_of = {word: match[1] for word, match in matches if match}  # None for a number without a unit
+    most_common = collections.Counter(unit for unit in unit_of.values() if unit).most_common(1)
+    usual_unit = most_common[0][0] if most_common else None
     numeric = {word for word, unit in unit_of.items() if unit in (None, usual_unit)}
     if len(numeric) <= len(words) / 2 or are_class_numbers(len(numeric), len(column)):
         return
     # Examples for the message: words that are no numbers, else numbers with marks or units.
-    odd = [word for word in words if word not in numeric] or [word for word in words if re.search("[^-+.eE0-9]", word)]
+    odd = [word for word in words if word not in numeric]
+    if not odd:
+        odd = [word for word in words if re.search("[^-+.eE0-9]", word)]
     raise ValueError(
         f"--target={column.name!r} of {path} is read as text, for values such as {join_names(odd or words, 3)}, and "
         f"{len(numeric)} of its {len(words)} different texts are numbers; expected plain numbers, or classes. Write "
@@ -96,7 +101,7 @@ def _refuse_numbers_as_text(column: "pd.Series", path: object, classes: str) -> 
 
 
 def class_values(column: "pd.Series", path: str) -> np.ndarray:
-    """Return the label of each row, as the file ``path`` has it; raise a ValueError if the labels are fractions."""
+    """Return the labels in the target ``column`` of the file ``path``; raise a ValueError if they are fractions."""
     from pandas.api import types
 
     if types.is_float_dtype(column.dtype) and not np.all(column == np.rint(column)):
@@ -108,26 +113,27 @@ def class_values(column: "pd.Series", path: str) -> np.ndarray:
 
 
 def class_codes(column: "pd.Series") -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the class of each row as a code, and the labels of the classes.
+    """Return the code of each row's class in a target ``column``, and the labels of the classes, in their order.
 
-    Raises a ValueError for a quantity, and for two labels that are written alike.
+    Raises a ValueError for numbers that are a quantity, and for two labels that are equal as strings.
     """
     import pandas as pd
     from pandas.api import types
 
     target = column.name
-    codes, levels = _ranks(column)
+    codes, levels = _rank_values(column)
     if is_numeric(levels):
         # Integers beyond 2⁵³ would be rounded as floats, and those from 2⁶³ on negative as int64.
         numbers = levels.to_numpy() if types.is_integer_dtype(levels.dtype) else levels.to_numpy(np.float64)
-        integral = numbers.dtype.kind in "iu" or bool(np.all(numbers == np.rint(numbers)))
-        if len(levels) > SOME_CLASSES and not (integral and len(levels) < len(codes) / 5):
+        are_integers = numbers.dtype.kind in "iu" or bool(np.all(numbers == np.rint(numbers)))
+        if len(levels) > SOME_CLASSES and not (are_integers and len(levels) < len(codes) / 5):
             raise ValueError(
                 f"--target={target!r} holds {len(levels)} different numbers in {len(codes)} rows: a quantity, but "
                 "combiners need a class for every row. Leave out --combiners and --model, to compare laws of numbers; "
                 "or choose another column, or cut this one into ranges first."
             )
-        levels = pd.Index(numbers.astype(np.int64)) if integral and numbers.dtype.kind == "f" else levels
+        if are_integers and numbers.dtype.kind == "f":
+            levels = pd.Index(numbers.astype(np.int64))
     labels = tuple(map(str, levels))
     if len(set(labels)) < len(labels):
         same = next(label for label in labels if labels.count(label) > 1)
@@ -136,39 +142,43 @@ def class_codes(column: "pd.Series") -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def numbers_as_floats(X: "pd.DataFrame", *, with_booleans: bool) -> "pd.DataFrame":
-    """Change a frame's columns of integers to floats, the type in which files are scored, and return the frame.
+    """Convert columns of integers in the frame ``X`` to floats, the type in which files are scored, and return ``X``.
 
-    With ``with_booleans``, for scikit-learn, columns of bools with missing values become nullable bools: pandas has
-    them as objects.
+    With ``with_booleans``, for scikit-learn, columns of objects that are bools or missing become pandas' nullable
+    bools.
     """
     from pandas.api import types
 
     for name in X.columns:
         column = X[name]
-        has_gaps = with_booleans and column.dtype == object and types.infer_dtype(column, skipna=True) == "boolean"
-        if column.dtype.kind in "iu" or has_gaps:
-            X[name] = column.astype("boolean" if has_gaps else float)
+        if column.dtype.kind in "iu":
+            X[name] = column.astype(float)
+        elif with_booleans and column.dtype == object and types.infer_dtype(column, skipna=True) == "boolean":
+            X[name] = column.astype("boolean")
     return X
 
 
 def feature_numbers(column: "pd.Series", name: str, path: str | Path) -> tuple[np.ndarray, bool]:
-    """Return a feature as float64, NaN for missing values, and whether the numbers are ranks of its values.
+    """Return the feature ``column`` as float64, NaN for missing values, and whether the result has ranks of its values.
 
-    ``name`` and ``path``, of the column and its file, are for messages. Raises a ValueError for numbers that are
-    infinite or beyond float32.
+    Values of a column that holds no numbers become their ranks. Raises a ValueError for numbers that are infinite or
+    beyond float32; it names the column ``name`` of the file ``path``.
     """
     from pandas.api import types
 
     if types.is_bool_dtype(column.dtype) or not types.is_any_real_numeric_dtype(column.dtype):
-        codes, _ = _ranks(column)
+        codes, _ = _rank_values(column)
         return np.where(codes < 0, np.nan, codes.astype(np.float64)), True
     values = column.to_numpy(dtype=np.float64, na_value=np.nan)
     check_float32(values, name, path, lambda row: column.index[row])
     return values, False
 
 
-def _ranks(column: "pd.Series") -> tuple[np.ndarray, "pd.Index"]:
-    """Return the rank of each value, -1 if missing, and the distinct values in order; categories keep their order."""
+def _rank_values(column: "pd.Series") -> tuple[np.ndarray, "pd.Index"]:
+    """Return the rank of each value in ``column``, -1 if it is missing, and the distinct values in rising order.
+
+    Categories keep their own order.
+    """
     import pandas as pd
     from pandas.api import types
 
@@ -188,8 +198,8 @@ def check_float32(
 ) -> None:
     """Raise a ValueError if one of ``values`` is infinite or too large for float32.
 
-    The message has the column's ``name``, the file ``where``, and the row's number, which ``number`` returns for a
-    position among the values.
+    The message has the name ``name`` of the column and ``where``, the file. It also has the number of the first such
+    row, which ``number`` returns for the position of a value.
     """
     beyond = np.abs(values) > np.finfo(np.float32).max
     if beyond.any():

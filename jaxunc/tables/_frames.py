@@ -89,9 +89,9 @@ ArrowTable: TypeAlias = Any  # an Arrow table; Any, since pyarrow has no type an
 
 
 def as_table(data: Any, name: str) -> Any:
-    """Return data as a pandas frame, a `Frame` or an array, of objects if a list holds strings.
+    """Return dense data of any type as a pandas frame, a `Frame` or an array; raise a TypeError for sparse data.
 
-    Raises a TypeError if the data are sparse. ``name`` is the argument's name in messages.
+    A list that holds strings becomes an array of objects. ``name`` is the name of the data in messages.
     """
     if is_sparse(data):
         raise dense_alone(name)
@@ -99,13 +99,13 @@ def as_table(data: Any, name: str) -> Any:
 
 
 def plain_table(data: Any, name: str = "X") -> Any:
-    """Return data that are not sparse as a pandas frame, a `Frame` or an array.
+    """Return dense data of any type as a pandas frame, a `Frame` or an array; ``name`` is their name in messages.
 
-    JAX arrays stay JAX arrays, and narrow floats such as bfloat16 become float32. A pandas series stays a series.
-    Raises a ValueError for a JAX array that was deleted.
+    JAX arrays stay JAX arrays, and narrow floats such as bfloat16 become float32. A pandas series is returned
+    unchanged. Raises a ValueError for a JAX array that was deleted.
     """
     if type(data) is np.ndarray and data.dtype.kind in NUMBERS:
-        return data  # first, since a server asks it for every row
+        return data  # the quickest test comes first: a server makes it for every row
     if isinstance(data, jax.Array):
         check_readable(name, data)
         narrow = data.dtype.kind == "V" and not jnp.issubdtype(data.dtype, jax.dtypes.extended)
@@ -117,57 +117,64 @@ def plain_table(data: Any, name: str = "X") -> Any:
 
 
 def is_sparse(data: Any) -> bool:
+    """Return whether data are a sparse matrix of SciPy."""
     return hasattr(type(data), "tocsr")  # of the type, since columns of a frame of pandas are attributes, too
 
 
 def dense_alone(name: str) -> TypeError:
-    """Return the TypeError for sparse data where only dense data are taken."""
+    """Return the TypeError for a sparse matrix where only dense data are taken; ``name`` is the data's name in it."""
     return TypeError(
         f"{name} is a sparse matrix, but this takes dense data alone; pass {name}.toarray(), in parts if large."
     )
 
 
 def frame_names(frame: Any) -> tuple[str, ...]:
+    """Return the names of a frame's columns as strings."""
     return tuple(map(str, frame.columns))
 
 
 def column_of(table: Any, j: int) -> Any:
+    """Return column ``j`` of a frame or an array: a pandas series or a NumPy array ``[instances]``."""
     if isinstance(table, Frame):
         return table.parts[j]
     return table.iloc[:, j] if is_pandas(table) else np.asarray(table)[:, j]
 
 
 def kind_of(dtype: Any) -> str:
-    """Return the NumPy kind letter of a dtype; "O" if the dtype has none."""
+    """Return NumPy's letter for the kind of a dtype, such as "f" for floats; "O" for a dtype without such a letter."""
     return getattr(dtype, "kind", "O")
 
 
 def dtypes_of(frame: Any) -> list[Any]:
+    """Return the dtype of each column of a pandas frame or a `Frame`."""
     return [part.dtype for part in frame.parts] if isinstance(frame, Frame) else list(frame.dtypes)
 
 
 def holds_bools(frame: Any, j: int) -> bool:
-    """Return whether column ``j`` of a frame holds bools that are read as numbers; some of them may be missing."""
+    """Return whether column ``j`` of a frame holds bools, some of them perhaps missing, and is not nominal."""
     column = column_of(frame, j)
     if (kind := kind_of(column.dtype)) != "O" or is_named(frame, j):
         return kind == "b"
-    return _are_bools(values := _values(column)) and any(isinstance(value, bool | np.bool_) for value in values)
+    values = _values(column)
+    return _are_bools(values) and any(isinstance(value, bool | np.bool_) for value in values)
 
 
 def is_named(table: Any, j: int) -> bool:
-    """Return whether column ``j`` is nominal by its type: categories, texts, or objects other than numbers and dates.
+    """Return whether column ``j`` of a table is nominal by what it holds: categories, texts, or other objects.
 
-    In a frame, a column of objects that are all missing is nominal, too. So are bools with gaps in a pandas column of
-    objects: there a missing flag is a level.
+    Objects that are numbers, bools, dates or times do not make a column nominal. There are two exceptions. In a frame,
+    a column of objects that are all missing is nominal. In a pandas frame, so is a column of objects that are bools,
+    some of them missing: there a missing bool is a level.
     """
     column = column_of(table, j)
-    if has_categories(column.dtype) or (isinstance(table, Frame) and table.categorical[j]):
+    if is_categorical(table, j, column.dtype):
         return True
     if (kind := kind_of(column.dtype)) in NUMBERS + QUANTITIES:
         return False
     if kind in "US":
         return True
-    kinds = kinds_of(values := _values(column))
+    values = _values(column)
+    kinds = kinds_of(values)
     if kinds & {"word", "several", "quantity"}:
         return "quantity" not in kinds
     some_missing = any(map(is_missing, values))
@@ -176,15 +183,20 @@ def is_named(table: Any, j: int) -> bool:
     return is_frame(table) and some_missing and all(map(is_missing, values))
 
 
+def is_categorical(table: Any, j: int, dtype: Any) -> bool:
+    """Return whether column ``j`` of a table, which is of ``dtype``, had categories in the caller's data."""
+    return has_categories(dtype) or (isinstance(table, Frame) and table.categories_are_codes[j] is not None)
+
+
 def has_categories(dtype: Any) -> bool:
-    """Return whether a pandas dtype is categorical: pandas' own, or a dictionary of Arrow."""
+    """Return whether a dtype is one of categories in pandas: pandas' own, or a dictionary of Arrow."""
     return hasattr(dtype, "categories") or str(getattr(dtype, "pyarrow_dtype", "")).startswith("dictionary")
 
 
 def as_floats(column: Any) -> np.ndarray:
-    """Return a column as numbers, NaN where a value is missing.
+    """Return a column as a NumPy array of numbers ``[instances]``, NaN where a value is missing.
 
-    Raises a TypeError or a ValueError if a value is neither a number nor a text that reads as one.
+    Texts that read as numbers are converted. Raises a TypeError or a ValueError for any other value.
     """
     kind = kind_of(column.dtype)
     if kind in QUANTITIES:
@@ -195,21 +207,24 @@ def as_floats(column: Any) -> np.ndarray:
 
 
 def holds_only_numbers(table: Any) -> Bool[np.ndarray, " features"]:
+    """Return whether the dtype of each column of a frame or an array is one of numbers or bools."""
     if is_frame(table):
         return np.array([kind_of(dtype) in NUMBERS for dtype in dtypes_of(table)], bool)
     return np.full(table.shape[1], table.dtype.kind in NUMBERS)
 
 
 def refuse_quantities(table: Any, name: str) -> None:
-    """Raise a TypeError if a column holds dates, times or time spans.
+    """Raise a TypeError, which names the columns, if columns of a table hold dates, times or time spans.
 
-    Complex numbers raise it, too, except in a NumPy array of a complex dtype.
+    Complex numbers raise it, too, except in a NumPy array of a complex dtype. ``name`` is the table's name in messages.
     """
-    if not is_frame(table) and table.dtype.kind != "O":
-        odd = [table.dtype] if table.dtype.kind in "mM" else []
+    if is_frame(table):
+        odd = [column for j, column in enumerate(frame_names(table)) if _holds_quantities(column_of(table, j))]
+    elif table.dtype.kind == "O":
+        n_columns = table.shape[1] if len(table.shape) == 2 else 0
+        odd = [j for j in range(n_columns) if _holds_quantities(column_of(table, j))]
     else:
-        names = frame_names(table) if is_frame(table) else range(table.shape[1] if len(table.shape) == 2 else 0)
-        odd = [which for j, which in enumerate(names) if _holds_quantities(column_of(table, j))]
+        odd = [table.dtype] if table.dtype.kind in "mM" else []
     if odd:
         raise TypeError(
             f"{name}'s columns {odd[:5]} ({len(odd)} in all) hold dates, times or complex numbers. Dates: make them "
@@ -218,68 +233,81 @@ def refuse_quantities(table: Any, name: str) -> None:
 
 
 def _holds_quantities(column: Any) -> bool:
+    """Return whether a column holds dates, times, time spans or complex numbers."""
     if (kind := kind_of(column.dtype)) in NUMBERS + QUANTITIES + "U":
         return kind in QUANTITIES
     return "quantity" in kinds_of(_values(column))
 
 
 def _are_bools(values: list[Any]) -> bool:
+    """Return whether all values are bools or missing."""
     return all(isinstance(value, bool | np.bool_) or is_missing(value) for value in values)
 
 
 def _values(column: Any) -> list[Any]:
+    """Return the values of a pandas series or a NumPy array as Python's objects."""
     return (column.to_numpy(object) if hasattr(column, "to_numpy") else np.asarray(column)).tolist()
 
 
 class Frame:
     """A table of named columns, each a NumPy array (of objects if it does not hold numbers) or a pandas series.
 
-    ``columns`` are the names, ``parts`` the arrays or series, each of ``n_rows`` values. Indexing with a slice or a
-    list of positions selects rows, as with an array.
+    ``columns`` are the names; ``parts`` are the arrays or series, each of ``n_rows`` values. A slice or a list of
+    positions as an index selects rows, as for an array.
     """
 
-    __slots__ = ("categorical", "columns", "parts", "shape")
+    __slots__ = ("categories_are_codes", "columns", "parts", "shape")
 
     def __init__(
-        self, columns: Iterable[Any], parts: Iterable[Any], n_rows: int, categorical: Iterable[str | None] = ()
+        self,
+        columns: Iterable[Any],
+        parts: Iterable[Any],
+        n_rows: int,
+        categories_are_codes: Iterable[bool | None] = (),
     ):
         self.columns: tuple[str, ...] = tuple(map(str, columns))
         self.parts: tuple[Any, ...] = tuple(parts)
-        self.categorical: tuple[str | None, ...] = tuple(categorical) or (None,) * len(self.parts)
-        """For a column that was categorical in the caller's data "codes", if the categories were 0, 1, 2, …, or
-        "values"; else None. A categorical column is nominal, even if it holds numbers."""
+        self.categories_are_codes: tuple[bool | None, ...] = tuple(categories_are_codes) or (None,) * len(self.parts)
+        """For each column whether the categories that it had in the caller's data are 0, 1, 2, …; None if it had none.
+
+        A column with categories is nominal, even if it holds numbers.
+        """
         self.shape: tuple[int, int] = (n_rows, len(self.parts))
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> "Frame":
+        """Return a `Frame` of the rows that a slice, or an array or list of positions or bools, selects."""
         rows = np.arange(len(self))[rows]
         parts = [part.iloc[rows] if hasattr(part, "iloc") else part[rows] for part in self.parts]
-        return Frame(self.columns, parts, len(rows), self.categorical)
+        return Frame(self.columns, parts, len(rows), self.categories_are_codes)
 
     def __repr__(self) -> str:
         return f"Frame(shape={self.shape}, columns={self.columns[:5]})"
 
 
 def is_pandas(data: Any) -> bool:
-    """Return whether data are a pandas frame, or a frame with its interface that is in memory (not Dask's)."""
+    """Return whether data are a pandas frame, or a frame with its interface whose rows are in memory, unlike Dask's."""
     of_type = type(data)  # columns of a frame are attributes of the frame, too
     return hasattr(of_type, "iloc") and hasattr(of_type, "columns") and not hasattr(of_type, "compute")
 
 
 def _is_series(data: Any) -> bool:
+    """Return whether data are a pandas series, or have its interface."""
     return hasattr(type(data), "iloc") and not hasattr(type(data), "columns")
 
 
 def is_frame(data: Any) -> bool:
+    """Return whether data are a `Frame` or a pandas frame."""
     return isinstance(data, Frame) or is_pandas(data)
 
 
 def as_frame(data: Any, name: str = "X") -> Any:
-    """Return a frame of any library as a pandas frame or a `Frame`; None if the data are not a frame.
+    """Return a frame of any library as a pandas frame or a `Frame`; None for data that are not a frame.
 
-    Raises a TypeError for a lazy frame, and a ValueError if two columns have one name.
+    Dictionaries of columns and structured arrays are frames, too. ``name`` is the data's name in messages. Raises a
+    TypeError for a lazy frame, and a ValueError if two columns have one name.
     """
     if is_frame(data):
         return data
@@ -293,7 +321,9 @@ def as_frame(data: Any, name: str = "X") -> Any:
 
     try:
         frame = nw.from_native(data, pass_through=True)
-        if frame is data and (frame := _frame_of_arrow(data, name)) is None:
+        if frame is data:  # narwhals has not converted it
+            frame = _frame_of_arrow(data, name)
+        if frame is None:
             return None
     except nw.exceptions.DuplicateError:
         check_distinct_names(getattr(data, "column_names", ()), name)
@@ -304,13 +334,13 @@ def as_frame(data: Any, name: str = "X") -> Any:
     if is_pandas(native := nw.to_native(frame)):
         return native
     all_series = [frame.get_column(column) for column in frame.columns]
-    return Frame(frame.columns, map(_array_of_series, all_series), len(frame), map(kind_of_categories, all_series))
+    return Frame(frame.columns, map(_array_of_series, all_series), len(frame), map(categories_are_codes, all_series))
 
 
 def as_column(data: Any, what: str) -> Any:
     """Return a column of any library as a NumPy array or a pandas series; masked values become missing values.
 
-    Raises a ValueError if it has more or fewer than one axis. ``what`` names the column in messages.
+    Raises a ValueError, in which ``what`` is the column's name, unless the column has exactly one axis.
     """
     if _is_series(data):
         column = data
@@ -323,17 +353,19 @@ def as_column(data: Any, what: str) -> Any:
 
 
 def plain_array(data: Any, name: str) -> np.ndarray:
-    """Return an array or lists as a NumPy array of plain values.
+    """Return an array or nested lists as a NumPy array without masks, bytes and narrow floats.
 
-    Masked values become missing values, bytes become strings, and narrow floats such as bfloat16 become float32.
+    Masked values become missing values, bytes become strings, and floats of at most 16 bits that NumPy lacks, such as
+    bfloat16, become float32. Texts among numbers in lists make an array of objects. ``name`` is the data's name in
+    messages.
     """
     array = data if isinstance(data, np.ndarray) else _array_of_lists(data, name)
     if isinstance(array, np.ma.MaskedArray):
         array = _fill_masked(array)
     kind = array.dtype.kind
-    if kind in "SUT":
-        if kind == "S":
-            array = np.array([_decode(cell, name) for cell in array.ravel().tolist()], object).reshape(array.shape)
+    if kind == "S":
+        return np.array([_decode(cell, name) for cell in array.ravel().tolist()], object).reshape(array.shape)
+    if kind in "UT":
         return array if kind == "U" and isinstance(data, np.ndarray) else array.astype(object)
     if kind == "V" and array.dtype.names is None and array.dtype.itemsize <= 2:
         try:
@@ -344,30 +376,33 @@ def plain_array(data: Any, name: str) -> np.ndarray:
 
 
 def _array_of_lists(data: Any, name: str) -> np.ndarray:
-    """Return lists as a NumPy array, an array of objects if they hold texts.
+    """Return lists, or anything else that NumPy reads, as an array; of objects if lists hold texts.
 
-    Raises a ValueError for rows of several lengths, and for a JAX array that was deleted.
+    Raises a ValueError for rows of several lengths, and for a JAX array that was deleted. ``name`` is the data's name
+    in messages.
     """
     check_readable(name, data)
     try:
         array = np.asarray(data)
-        # As objects: NumPy would turn numbers among texts into texts.
-        return np.asarray(data, dtype=object) if array.dtype.kind in "US" and not hasattr(data, "dtype") else array
+        if array.dtype.kind in "US" and not hasattr(data, "dtype"):
+            return np.asarray(data, dtype=object)  # NumPy has turned numbers among texts into texts
+        return array
     except ValueError as error:
         raise ValueError(f"{name} has rows of several lengths: {error}") from error
 
 
 def _fill_masked(array: np.ma.MaskedArray) -> np.ndarray:
-    """Return a plain array, with a missing value for each masked entry: NaN, NaT or, among objects, None.
+    """Return a masked array as a plain one, with a missing value for each masked entry: NaN, NaT, or None as object.
 
-    Integers that floats would round become objects.
+    If an entry is masked, bools and integers become floats, and integers that floats would round become objects.
     """
     mask = np.ma.getmaskarray(array)
     if not mask.any():
         return array.data
-    numbers = np.where(mask, np.nan, array.data.astype(np.float64)) if array.dtype.kind in "iub" else None
-    if numbers is not None and not are_rounded(numbers):
-        return numbers
+    if array.dtype.kind in "iub":
+        numbers = np.where(mask, np.nan, array.data.astype(np.float64))
+        if not are_rounded(numbers):
+            return numbers
     if array.dtype.kind == "f":
         return np.where(mask, array.dtype.type(np.nan), array.data)
     if array.dtype.kind in "mM":  # not as objects, which may be bare integers
@@ -378,11 +413,12 @@ def _fill_masked(array: np.ma.MaskedArray) -> np.ndarray:
 
 
 def are_rounded(numbers: np.ndarray) -> bool:
-    """Return whether numbers, which were integers, are floats of a size at which neighbours share one."""
+    """Return whether ``numbers``, an array made of integers, holds floats so large that they may be rounded."""
     return numbers.dtype.kind == "f" and bool(np.any(np.abs(numbers) >= 2**53))
 
 
 def _decode(cell: bytes, name: str) -> str:
+    """Return bytes as text; raise a TypeError, which calls the data ``name``, if they are not UTF-8."""
     try:
         return cell.decode()
     except UnicodeDecodeError as error:
@@ -390,37 +426,42 @@ def _decode(cell: bytes, name: str) -> str:
 
 
 def _frame_of_columns(columns: Mapping[Any, Any], name: str) -> Frame:
-    """Return a dictionary of columns as a `Frame`; raise a ValueError if lengths differ or two names read alike."""
+    """Return {name: column} as a `Frame`; raise a ValueError if lengths differ, or two names are equal as strings.
+
+    The argument ``name`` is the data's name in messages.
+    """
     parts = [as_column(column, f"{name}[{key!r}]") for key, column in columns.items()]
     lengths = {str(key): len(part) for key, part in zip(columns, parts, strict=True)}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"{name} is a dictionary of columns of several lengths: {dict(list(lengths.items())[:5])}.")
     check_distinct_names(lengths if len(lengths) == len(parts) else list(map(str, columns)), name)
-    categorical = map(kind_of_categories, map(as_narwhals, columns.values()))
-    return Frame(columns, parts, next(iter(lengths.values()), 0), categorical)
+    are_codes = map(categories_are_codes, map(as_narwhals, columns.values()))
+    return Frame(columns, parts, next(iter(lengths.values()), 0), are_codes)
 
 
 def check_distinct_names(names: Iterable[str], name: str) -> None:
+    """Raise a ValueError if two of the column names are equal; ``name`` is the data's name in the message."""
     seen: set[str] = set()
-    twice = [column for column in names if column in seen or seen.add(column)]  # ``add`` returns None
-    if twice:
-        raise ValueError(f"{name} has several columns of the name {twice[0]!r}; give each its own.")
+    for column in names:
+        if column in seen:
+            raise ValueError(f"{name} has several columns of the name {column!r}; give each its own.")
+        seen.add(column)
 
 
 def _may_be_frame(data: Any) -> bool:
-    """Return whether the type of data has some member of a frame; if not, the slow import of narwhals is saved."""
+    """Return whether the type of data has some member of a frame that narwhals or Arrow reads."""
     names = ("columns", "column_names", "__narwhals_dataframe__", "__dataframe__")
     return any(hasattr(type(data), member) for member in (*names, "__arrow_c_stream__", "__arrow_c_array__"))
 
 
 def may_be_series(data: Any) -> bool:
-    """Return whether data have some member of a column that narwhals reads, and are not a pandas series."""
+    """Return whether the type of data has some member of a column that narwhals reads, and is not pandas' series."""
     members = ("to_list", "to_pylist", "__narwhals_series__")
     return not _is_series(data) and any(hasattr(type(data), member) for member in members)
 
 
 def as_narwhals(data: Any) -> Any:
-    """Return a column that narwhals reads, and pandas' own is not, as a series of narwhals; None for other data."""
+    """Return a column of Polars, Arrow or another library as narwhals' series; None for pandas and for other data."""
     if isinstance(data, np.ndarray | list | tuple) or not may_be_series(data):
         return None
     import narwhals as nw
@@ -434,10 +475,10 @@ def as_narwhals(data: Any) -> Any:
 
 
 def _frame_of_arrow(data: Any, name: str) -> Any:
-    """Return data that have Arrow's C stream or array protocol, or ``__dataframe__``, as a frame of narwhals.
+    """Return data that export themselves as an Arrow table, or by ``__dataframe__``, as a frame of narwhals.
 
-    Return None for data without these, and for data that are not a table, such as one column. Raises a TypeError if
-    pyarrow is not installed.
+    None for data that do neither, and for data that are not a table, such as one column. Raises a TypeError, which
+    calls the data ``name``, if pyarrow is not installed.
     """
     import narwhals as nw
 
@@ -462,29 +503,37 @@ def _frame_of_arrow(data: Any, name: str) -> Any:
     return nw.from_native(table)
 
 
-def _is_categorical(series: Any) -> bool:
+def _is_categorical_series(series: Any) -> bool:
+    """Return whether a narwhals column has categories."""
     import narwhals as nw
 
     return series.dtype in (nw.Categorical, nw.Enum)
 
 
-def kind_of_categories(series: Any) -> str | None:
-    """Return "codes" for a narwhals column of the categories 0, 1, 2, …, "values" for others; None without any."""
-    if series is None or not _is_categorical(series):
+def categories_are_codes(series: Any) -> bool | None:
+    """Return whether the categories of ``series``, a column of narwhals, are the codes 0, 1, 2, …
+
+    Return None for a column without categories, or if ``series`` is None.
+    """
+    if series is None or not _is_categorical_series(series):
         return None
     native = series.to_native()
-    # Of Arrow's column the dictionaries of its chunks tell; the categories of Polars are words.
-    parts = [chunk.dictionary for chunk in native.chunks] if hasattr(native, "chunks") else [series.unique().to_numpy()]
-    values = [value for part in parts for value in part.tolist() if not is_missing(value)]
-    are_codes = kinds_of(values) <= {"number", "bool"} and set(values) == set(range(len(set(values))))
-    return "codes" if are_codes else "values"
+    if hasattr(native, "chunks"):  # Arrow's: each chunk has a dictionary
+        arrays = [chunk.dictionary for chunk in native.chunks]
+    else:  # Polars': its categories are words
+        arrays = [series.unique().to_numpy()]
+    categories = [value for array in arrays for value in array.tolist() if not is_missing(value)]
+    if not kinds_of(categories) <= {"number", "bool"}:
+        return False
+    distinct = set(categories)
+    return distinct == set(range(len(distinct)))
 
 
 def _array_of_series(series: Any) -> Any:
-    """Return a narwhals column as an array of numbers or of Python objects, such as large integers with gaps.
+    """Return a narwhals column as a NumPy array of numbers, or of Python objects where numbers cannot hold its values.
 
-    Nanosecond times stay NumPy's, or a pandas series if they have a time zone. A categorical column becomes an array of
-    numbers if its categories are numbers.
+    Objects are, for instance, texts, and large integers with missing values. Times to the nanosecond become NumPy's,
+    or a pandas series if they have a time zone. Categories that are numbers become numbers.
     """
     dtype = series.dtype
     # NumPy has no integers of 128 bits.
@@ -498,7 +547,7 @@ def _array_of_series(series: Any) -> Any:
     if getattr(dtype, "time_unit", "us") == "ns":
         return _array_of_nanoseconds(series)
     values = series.to_list()
-    if kinds_of(values) == {"bool"} or (_is_categorical(series) and kinds_of(values) <= {"number", "missing"}):
+    if kinds_of(values) == {"bool"} or (_is_categorical_series(series) and kinds_of(values) <= {"number", "missing"}):
         # Categories that are numbers are read as numbers are, whatever holds them.
         numbers = np.array(values, float if None in values else None)  # None becomes NaN
         if float in set(map(type, values)) or not are_rounded(numbers):
@@ -509,9 +558,9 @@ def _array_of_series(series: Any) -> Any:
 
 
 def _array_of_nanoseconds(series: Any) -> Any:
-    """Return nanosecond times or time spans as a NumPy array, or as a pandas series if they have a time zone.
+    """Return a narwhals column of times or time spans to the nanosecond as a NumPy array.
 
-    Python's own types would cut the nanoseconds off.
+    Times with a time zone, which NumPy lacks, become a pandas series. Python's own types would lose the nanoseconds.
     """
     if (zone := getattr(series.dtype, "time_zone", None)) is None:
         return series.to_numpy()
@@ -522,9 +571,10 @@ def _array_of_nanoseconds(series: Any) -> Any:
 
 
 def as_labels(y: LabelsLike, name: str = "y") -> Any:
-    """Return labels as an array (a pandas series for Polars' or Arrow's nanosecond times with a time zone).
+    """Return labels as a NumPy array; masked labels become missing values.
 
-    Masked labels become missing values. Raises a ValueError for a JAX array that was deleted.
+    Times to the nanosecond with a time zone, of Polars or Arrow, become a pandas series. ``name`` is the labels' name
+    in messages. Raises a ValueError for a JAX array that was deleted.
     """
     if isinstance(y, jax.Array):
         check_readable(name, y)
@@ -534,10 +584,10 @@ def as_labels(y: LabelsLike, name: str = "y") -> Any:
 
 
 def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, ...], Int[np.ndarray, " instances"]]:
-    """Return the sorted distinct labels as classes, and the class position of each of the n labels.
+    """Return the distinct labels in ``y``, sorted, and the position of each instance's label among them.
 
-    Raises a ValueError if y does not hold n labels, one is NaN or infinite, or all are of one class. Labels that cannot
-    be sorted raise what `distinct_labels` raises.
+    Raises a ValueError if ``y``, which messages call ``name``, does not hold ``n`` labels, one is NaN or infinite, or
+    all are equal. Labels that cannot be sorted raise what `distinct_labels` raises.
     """
     labels = as_labels(y, name)
     if labels.shape != (n,):
@@ -551,9 +601,9 @@ def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, 
 
 
 def class_positions(class_labels: tuple[Any, ...], y: LabelsLike) -> Int[np.ndarray, " instances"]:
-    """Return the position of each label among the classes.
+    """Return the position of each label in ``y`` among ``class_labels``, the labels of a forest's classes.
 
-    Raises a ValueError if a label is not a class, and for labels that cannot be sorted as `distinct_labels` does.
+    Raises a ValueError if a label is not among these. Labels that cannot be sorted raise what `distinct_labels` raises.
     """
     labels = as_labels(y)
     if labels.ndim != 1:

@@ -1,9 +1,10 @@
 """Levels of one nominal column, and codes of its values: positions among the levels.
 
 `fit_levels` finds the levels, a `Lookup` looks values up. Both read a column by `read_entries`, which returns its
-values, each once where that is cheap, and the position of each instance's value among them.
+`Entries`: the values, each once where that is cheap, and for each instance the position of its value.
 """
 
+import datetime
 import itertools
 import math
 import re
@@ -57,21 +58,21 @@ class LevelsOfCatBoost(Levels):
     __slots__ = ()
 
 
-_BOOLS = {LevelsOfYdf: ("false", "true"), LevelsOfCatBoost: ("0", "1")}
+_BOOLS = {LevelsOfYdf: ("false", "true"), LevelsOfCatBoost: ("0", "1")}  # how libraries write False and True
 
 
 class Entries(NamedTuple):
-    """Values of a nominal column, and the position of each instance's value among them."""
+    """The values in a nominal column, and for each instance the position of its value among them."""
 
     values: np.ndarray | list[str]  # numbers or strings, none missing; a value may occur several times
     index: Int[np.ndarray, " instances"]  # position of each instance's value in ``values``, -1 if it is missing
 
 
 def fit_levels(column: Any) -> Levels:
-    """Return a column's distinct values as levels, sorted: numbers if its dtype is one of numbers, else strings.
+    """Return the distinct values of a column as `Levels`, sorted: numbers if its dtype is one of numbers, else strings.
 
-    A whole float becomes a string without decimals: a missing value may have turned integers into floats. Unused
-    categories are not levels.
+    As a string a whole float has no decimals: a missing value may have turned integers into floats. Categories that no
+    row has are not levels. Raises a TypeError for lists and bytes that are not UTF-8.
     """
     values, index = read_entries(column)
     distinct = _distinct_words(values) if isinstance(values, list) else np.unique(values).tolist()
@@ -79,7 +80,7 @@ def fit_levels(column: Any) -> Levels:
 
 
 def _distinct_words(values: list[str]) -> list[str]:
-    """Return the distinct words, sorted; of all spellings of one moment only the first in sorted order."""
+    """Return the distinct words in ``values``, sorted; of `MomentWord`s for one time only the first in sorted order."""
     words = set(map(str, values))
     moment_words = sorted({str(word) for word in values if type(word) is MomentWord})
     first_spelling: dict[Any, str] = {}
@@ -90,30 +91,31 @@ def _distinct_words(values: list[str]) -> list[str]:
 
 
 class Lookup:
-    """Look-up of a column's values among its levels."""
+    """Look-up of a column's values among its ``levels``."""
 
     def __init__(self, levels: Levels):
         self._values = levels.values
         self._bools = _BOOLS.get(type(levels))  # words for False and True, if a library has its own; else None
         self._missing = len(levels.values) if levels.has_missing else UNSEEN  # code of a missing value
-        self._has_words = any(isinstance(value, str) for value in levels.values[:1])
-        self._kept: KeptWhileAlive[np.ndarray] = KeptWhileAlive()
+        self._has_words = any(isinstance(value, str) for value in levels.values[:1])  # whether levels are strings
+        self._kept: KeptWhileAlive[np.ndarray] = KeptWhileAlive()  # codes of categories that were looked up
 
     def codes(self, column: Any) -> Int[np.ndarray, " instances"]:
-        """Return the position of each value among the levels; -1 if it is not a level.
+        """Return the code of each value in a column: its position among the levels, or -1 if it is not a level.
 
-        A missing value has the last code if missing is a level, else -1. Numbers are compared as words where either the
-        column or the levels hold words.
+        A missing value has the last code if missing is a level, else -1. Numbers are compared as words if the column or
+        the levels hold words. Raises a TypeError for lists and bytes that are not UTF-8.
         """
         categories = getattr(column.dtype, "categories", None)
         if categories is None or len(categories) > MOST_CATEGORIES:
             return self._look_up(column)
         # The same categories are looked up once, whichever rows have them.
-        of_categories = self._kept.get((categories,), None, lambda: self._look_up(categories))
-        return np.append(of_categories, self._missing)[np.asarray(column.cat.codes)]
+        codes_of_categories = self._kept.get((categories,), None, lambda: self._look_up(categories))
+        with_missing = np.append(codes_of_categories, self._missing)  # pandas' code -1, of a missing value, is the last
+        return with_missing[np.asarray(column.cat.codes)]
 
     def _look_up(self, column: Any) -> Int[np.ndarray, " instances"]:
-        """Return the code of each value of a column, which may be an index of categories; nothing is kept."""
+        """Return the code of each value of a column, or of each category of an index of pandas."""
         values, index = read_entries(column)
         # A column that once held numbers as text may hold numbers now, and vice versa: then words are compared.
         if self._has_words and not isinstance(values, list):
@@ -122,10 +124,10 @@ class Lookup:
         return np.append(codes, self._missing)[index]  # index -1, of a missing value, is the last
 
     def read_cell(self, cell: str, missing_words: Container[str]) -> str | None:
-        """Return the level that a cell of a text file holds, else the cell's word, or None if it is missing.
+        """Return, as a string, the level that a cell of a text file holds; None for a cell in ``missing_words``.
 
-        A cell that equals a level is that level, even among ``missing_words``. Bools, times and whole floats may be
-        spelled otherwise than the level, and so may all numbers where levels are numbers.
+        A cell that is a level is never missing. The cell may spell a bool, a time or a whole float otherwise than the
+        level, and any number if levels are numbers. A cell without a level is returned as a word that is no level.
         """
         if cell in self._index:
             return cell
@@ -134,11 +136,12 @@ class Lookup:
         stripped = cell.strip()
         if stripped in missing_words:
             return None
-        return self._spellings.get(stripped, _without_decimals(cell) if self._has_words else _word_of_number(cell))
+        word = _without_decimals(cell) if self._has_words else _word_of_number(cell)
+        return self._spellings.get(stripped, word)
 
     @cached_property
     def _spellings(self) -> dict[str, str]:
-        """{other spelling: level} if all levels are bools, else empty; it has 0 and 1 only if no level is a string."""
+        """{spelling of a bool: level} if all levels are bools, else empty; with 0 and 1 if levels are no strings."""
         if not (self._index and set(self._index) <= {"True", "False"}):
             return {}
         words = dict.fromkeys(TRUE_WORDS, "True") | dict.fromkeys(FALSE_WORDS, "False")
@@ -146,16 +149,17 @@ class Lookup:
 
     @cached_property
     def may_be_numbers(self) -> bool:
-        """Whether a number can be a level: not if all levels are words, and none reads as a number or a bool."""
+        """Whether a number can be a level: levels are numbers, or a level reads as a number or a bool."""
         return not self._has_words or any(map(_reads_as_number, self._values))
 
     @cached_property
     def _index(self) -> dict[str, int]:
+        """{level as a word: its code}."""
         return {as_word(value): code for code, value in enumerate(self._values)}
 
     @cached_property
     def _moments(self) -> dict[Any, int]:
-        """Codes of the levels that are moments or time spans, by a key that all spellings of one time share."""
+        """{`time_key` of a level: its code} of the levels that are moments or time spans."""
         codes: dict[Any, int] = {}
         for word, code in self._index.items():
             if (moment := time_key(word)) is not None:
@@ -163,7 +167,10 @@ class Lookup:
         return codes
 
     def _of_moment(self, word: str) -> int:
-        """Return the code of the level of the same moment as a word, or -1; a plain text counts only if a whole day."""
+        """Return the code of the level that is the same time as a word; -1 if there is none.
+
+        A word that was a text in the data is compared only if it writes a whole day.
+        """
         if type(word) is MomentWord:
             return self._moments.get(time_key(word), UNSEEN)
         # Ten characters are a date; midnight behind it is the same day.
@@ -171,33 +178,40 @@ class Lookup:
 
     @cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        """The levels, which are numbers, in rising order, and the code of each."""
         values = np.array(self._values)
         order = np.argsort(values)
         return values[order], order
 
     @cached_property
     def are_large(self) -> bool:
-        """Whether some level is an integer that float64 may share with its neighbours."""
+        """Whether some level is an integer so large that float64 may not tell it from its neighbours."""
         return any(isinstance(value, int) and abs(value) >= 2**53 for value in self._values)
 
     @cached_property
     def _code_of_number(self) -> dict[Any, int]:
+        """{level: its code}."""
         return {value: code for code, value in enumerate(self._values)}
 
     def _among_words(self, words: list[str]) -> np.ndarray:
-        """Return the code of each word ``[words]``, also of a time or bool in another spelling, or else `UNSEEN`."""
+        """Return the code of each word, ``[words]``: the position of the level that it is, or `UNSEEN`.
+
+        A time or a bool of the data may be spelled otherwise than the level.
+        """
         codes = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(words))
         if self._moments and (unseen := np.flatnonzero(codes == UNSEEN).tolist()):
-            code_of = {word: self._of_moment(word) for word in {words[i] for i in unseen}}
+            unseen_words = {words[i] for i in unseen}
+            code_of = {word: self._of_moment(word) for word in unseen_words}
             codes[unseen] = [code_of[words[i]] for i in unseen]
         if self._bools is not None and _BoolWord in set(map(type, words)):
             code_of_false, code_of_true = (self._index.get(word, UNSEEN) for word in self._bools)
             is_bool = np.fromiter((type(word) is _BoolWord for word in words), bool, len(words))
-            codes = np.where(is_bool, [code_of_true if word == "True" else code_of_false for word in words], codes)
+            codes_as_bools = [code_of_true if word == "True" else code_of_false for word in words]
+            codes = np.where(is_bool, codes_as_bools, codes)
         return codes
 
     def _among_numbers(self, values: np.ndarray) -> np.ndarray:
-        """Return the code of each number ``[values]``, `UNSEEN` if it is not a level."""
+        """Return the code of each number, ``[values]``: the position of the level that it equals, or `UNSEEN`."""
         levels, order = self._sorted
         if not len(levels):
             return np.full(len(values), UNSEEN)
@@ -211,7 +225,11 @@ class Lookup:
 
 
 def read_entries(column: Any) -> Entries:
-    """Return the `Entries` of a column; each value occurs once among them where that is cheap."""
+    """Return the `Entries` of a column: of numbers if its dtype is one of numbers, else of strings.
+
+    A column is a pandas series, an index of categories, or a NumPy array. Raises a TypeError for lists and bytes that
+    are not UTF-8.
+    """
     if hasattr(column.dtype, "categories"):
         return _read_categories(column)
     kind = getattr(column.dtype, "kind", "O")
@@ -232,7 +250,7 @@ def read_entries(column: Any) -> Entries:
 
 
 def _read_categories(column: Any) -> Entries:
-    """Return the entries of a categorical column of pandas; their values are the categories that some row has."""
+    """Return the `Entries` of a categorical column of pandas; the values are the categories that some row has."""
     codes = np.asarray(column.cat.codes, np.int64)
     categories = column.cat.categories
     # A category that no row has is not a level.
@@ -246,28 +264,33 @@ def _read_categories(column: Any) -> Entries:
 _ALIKE = {str, int, float, bytes, type(None)}
 """Types whose equal values are the same word: 1 and 1.0, but not True.
 
-The same holds for dates, and for moments of NumPy and pandas. It does not for Python's moments: those of an hour that
-a clock repeats are equal, and two words.
+Equal dates, and equal moments of NumPy and pandas, are the same word, too. Equal moments of Python may be two words:
+those of an hour that a clock repeats.
 """
 
 
 class _BoolWord(str):
-    """A bool as a word, to tell it from a text of the same letters: libraries may write bools otherwise."""
+    """A bool of the data as a word, "True" or "False"; its type tells it from a text of the same letters."""
 
     __slots__ = ()
 
 
 def _word_of(value: Any) -> str:
+    """Return a value of the data as a word: a `MomentWord` of a time, a `_BoolWord` of a bool, else a string."""
     if isinstance(value, MOMENTS):
         return moment_word(value)
-    return (_BoolWord if isinstance(value, bool | np.bool_) else str)(as_word(value))
+    word = as_word(value)
+    return _BoolWord(word) if isinstance(value, bool | np.bool_) else word
 
 
 def _read_objects(values: list) -> Entries:
-    """Return the entries of a list of Python objects, as words; raise a TypeError for several values in a cell."""
+    """Return the `Entries` of a list of Python objects, as words; raise a TypeError for a cell with several values."""
     types = {cls for cls in set(map(type, values)) if kind_of_type(cls) != "missing"}
-    if types <= _ALIKE or all(cls in MOMENTS[:2] or cls.__name__ == "Timestamp" for cls in types):
-        # Equal values of these types are the same word, so a dict may merge them. True and 1 are equal, but two words.
+    are_alike = types <= _ALIKE or all(
+        cls in (datetime.date, np.datetime64) or cls.__name__ == "Timestamp" for cls in types
+    )
+    # Each value once, if equal values of these types are the same word; ``position`` is that of each instance's value.
+    if are_alike:
         index_of = {value: i for i, value in enumerate(dict.fromkeys(values))}
         position = np.fromiter(map(index_of.__getitem__, values), np.int64, len(values))
         values = list(index_of)
@@ -281,11 +304,12 @@ def _read_objects(values: list) -> Entries:
     missing = np.array([not isinstance(value, str) and is_missing(value) for value in values], bool)
     present = itertools.compress(values, (~missing).tolist())
     words = [value if type(value) is str else _word_of(value) for value in present]
-    return Entries(words, np.where(missing, -1, np.cumsum(~missing) - 1)[position])
+    word_index = np.where(missing, -1, np.cumsum(~missing) - 1)  # by value
+    return Entries(words, word_index[position])
 
 
 def _without_decimals(cell: str) -> str:
-    """Return the cell of a whole float as its level is written, ``"1"`` for ``"1.0"``; any other cell unchanged."""
+    """Return a cell that holds a whole float without its decimals, ``"1"`` for ``"1.0"``; any other cell unchanged."""
     if not cell.endswith(".0"):
         return cell
     try:
@@ -295,16 +319,18 @@ def _without_decimals(cell: str) -> str:
 
 
 def _word_of_number(cell: str) -> str:
-    """Return the word of the number that a cell holds, to its last digit; the cell unchanged if it holds none."""
+    """Return the number that a cell holds as `as_word` writes it, with all digits; any other cell unchanged."""
     if "_" in cell or not cell.isascii():  # Python reads digits of other scripts, and underlines, as no other reader
         return cell
-    for read, text in ((int, re.sub(r"\.0*$", "", cell)), (float, cell)):
-        with suppress(ValueError):
-            return as_word(read(text))
+    with suppress(ValueError):
+        return as_word(int(re.sub(r"\.0*$", "", cell)))  # as an integer first, since floats round large ones
+    with suppress(ValueError):
+        return as_word(float(cell))
     return cell
 
 
 def _reads_as_number(word: str) -> bool:
+    """Return whether a word is "True", "False" or a finite number."""
     try:
         return word in ("True", "False") or math.isfinite(float(word))
     except ValueError:

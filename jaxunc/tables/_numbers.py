@@ -14,31 +14,34 @@ from ._frames import (
     Frame,
     as_floats,
     as_narwhals,
+    categories_are_codes,
     column_of,
     dtypes_of,
     frame_names,
-    has_categories,
+    is_categorical,
     is_frame,
     is_named,
     kind_of,
-    kind_of_categories,
 )
 from ._levels import Lookup
 
 
 def numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
-    """Return a frame as an array of float32 or float64 ``[rows columns]``; columns with levels or cuts hold codes."""
-    is_number = [lookup is None or isinstance(lookup, CutLookup) for lookup in columns.lookups]
-    numbers = np.flatnonzero(is_number).tolist()
+    """Return a frame as an array ``[rows columns]``, with codes in columns that have levels or cuts.
+
+    It is of float32 if there are such columns, else of float64. ``name`` is the frame's name in messages.
+    """
+    # Positions of the columns that hold numbers; the others have levels.
+    numeric = [j for j, lookup in enumerate(columns.lookups) if lookup is None or isinstance(lookup, CutLookup)]
     if columns.nominal is not None:
-        _check_codes(frame, [j for j in numbers if columns.nominal[j] and columns.lookups[j] is None], name)
-    read = _plain_numbers(frame, numbers, name)  # all at once: pandas takes long for each selection
+        _check_codes(frame, [j for j in numeric if columns.nominal[j] and columns.lookups[j] is None], name)
+    numbers = _plain_numbers(frame, numeric, name)  # all at once: pandas takes long for each selection
     if not any(columns.lookups):
-        return read
+        return numbers
     parts: list[Any] = [None] * columns.number
-    for i, j in enumerate(numbers):
+    for i, j in enumerate(numeric):
         lookup = columns.lookups[j]
-        parts[j] = lookup.codes(read[:, i]) if isinstance(lookup, CutLookup) else read[:, i]
+        parts[j] = lookup.codes(numbers[:, i]) if isinstance(lookup, CutLookup) else numbers[:, i]
     for j, lookup in enumerate(columns.lookups):
         if isinstance(lookup, Lookup):
             parts[j] = lookup.codes(column_of(frame, j))
@@ -49,7 +52,7 @@ CACHED_ROWS = 2048  # number of rows that are copied at a time: they stay in the
 
 
 def rows_of_columns(parts: list[Any], n: int) -> Float32[np.ndarray, "instances features"]:
-    """Return n rows of float32 from ``parts``, an array of n numbers for each column."""
+    """Return an array with ``parts`` as columns, each of which is an array of ``n`` numbers."""
     values = np.empty((n, len(parts)), np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, n, CACHED_ROWS):
@@ -62,35 +65,45 @@ def rows_of_columns(parts: list[Any], n: int) -> Float32[np.ndarray, "instances 
 
 
 def _check_codes(frame: Any, positions: list[int], name: str) -> None:
-    """Raise a TypeError if a column at ``positions``, which must hold codes, has categories other than 0, 1, 2, …
+    """Raise a TypeError if a column of a frame at ``positions`` has categories other than the codes 0, 1, 2, …
 
-    The message calls the frame ``name``.
+    ``name`` is the frame's name in the message.
     """
     dtypes = list(dtypes_of(frame)) if positions else []
     names = frame_names(frame)
-    categorical = [
-        j for j in positions if has_categories(dtypes[j]) or (isinstance(frame, Frame) and frame.categorical[j])
-    ]
+    categorical = [j for j in positions if is_categorical(frame, j, dtypes[j])]
     if odd := [names[j] for j in categorical if not _holds_codes(frame, j)]:
-        raise TypeError(
-            f"{name}'s columns {odd[:5]} ({len(odd)} in all) are categories, and the model knows the codes of its "
-            f"categories alone, not their values. Pass the codes that training had: {name}[column].cat.codes, with the "
-            "categories in the order of training, and NaN in the place of -1."
-        )
+        raise error_of_categories(odd, name)
+
+
+def error_of_categories(odd: list[str], name: str) -> TypeError:
+    """Return the error for the columns with the names ``odd``, which hold categories where codes are expected.
+
+    ``name`` is the name of the data in the message.
+    """
+    return TypeError(
+        f"{name}'s columns {odd[:5]} ({len(odd)} in all) are categories, and the model knows the codes of its "
+        "categories alone, not their values. Pass the codes that training had, as numbers. pandas: "
+        "frame[column].cat.codes, with the categories in the order of training, and NaN in the place of -1. An Arrow "
+        "dictionary whose values are these codes: column.cast(pyarrow.int64())."
+    )
 
 
 def _holds_codes(frame: Any, j: int) -> bool:
-    """Return whether the categorical column ``j`` may hold codes: its categories are 0, 1, 2, …."""
-    if isinstance(frame, Frame) and frame.categorical[j]:
-        return frame.categorical[j] == "codes"
+    """Return whether the categories of a frame's categorical column ``j`` are the codes 0, 1, 2, …"""
+    if isinstance(frame, Frame) and (are_codes := frame.categories_are_codes[j]) is not None:
+        return are_codes
     column = column_of(frame, j)
     if (categories := getattr(column.dtype, "categories", None)) is not None:
         return list(categories) == list(range(len(categories)))
-    return kind_of_categories(as_narwhals(column.array.__arrow_array__())) == "codes"  # pandas' column of Arrow's
+    return bool(categories_are_codes(as_narwhals(column.array.__arrow_array__())))  # pandas' column of Arrow's
 
 
 def _plain_numbers(frame: Any, positions: list[int], name: str) -> np.ndarray:
-    """Return the columns of a frame at ``positions`` as float64 ``[rows positions]``, NaN for missing values."""
+    """Return the columns of a frame at ``positions`` as float64 ``[rows positions]``, NaN for missing values.
+
+    ``name`` is the frame's name in messages. Raises a TypeError for columns that hold no numbers.
+    """
     if not isinstance(frame, Frame):
         chosen = frame if len(positions) == frame.shape[1] else frame.iloc[:, positions]
         if all(kind_of(dtype) in NUMBERS for dtype in dtypes_of(chosen)):
@@ -100,35 +113,50 @@ def _plain_numbers(frame: Any, positions: list[int], name: str) -> np.ndarray:
 
 
 def numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndarray:
-    """Return an array as float32, with codes in the columns that have levels or cuts."""
+    """Return an array ``[rows columns]`` of numbers or objects as float32, with codes in columns with levels or cuts.
+
+    ``name`` is the array's name in messages. Raises a TypeError for columns that hold no numbers and have no levels,
+    and for numbers in a column whose levels are words.
+    """
+    if array.dtype.kind in NUMBERS:
+        return _codes_of_numbers(array, columns, name)
     plain = [j for j, lookup in enumerate(columns.lookups) if lookup is None]
-    if are_numbers := array.dtype.kind in NUMBERS:
-        _check_may_be_numbers(array, columns, name)
+    values = np.empty(array.shape, np.float32)
     with np.errstate(over="ignore"):
-        values = array.astype(np.float32) if are_numbers else np.empty(array.shape, np.float32)
-        if not are_numbers:
-            values[:, plain] = _convert(array, plain, plain, name)
+        values[:, plain] = _convert(array, plain, plain, name)
     for j, lookup in enumerate(columns.lookups):
-        if isinstance(lookup, CutLookup) and not are_numbers:
+        if isinstance(lookup, CutLookup):
             values[:, j] = lookup.codes(_convert(array, [j], [j], name)[:, 0])
         elif isinstance(lookup, Lookup):
             values[:, j] = lookup.codes(array[:, j])
-    cuts = [(j, lookup) for j, lookup in enumerate(columns.lookups) if isinstance(lookup, CutLookup)]
-    for start in range(0, len(array) if are_numbers else 0, CACHED_ROWS):
+    return values
+
+
+def _codes_of_numbers(array: np.ndarray, columns: Columns, name: str) -> np.ndarray:
+    """Return an array of numbers as float32, with codes in columns with levels or cuts, as `numbers_of_array` does."""
+    _check_may_be_numbers(array, columns, name)
+    with np.errstate(over="ignore"):
+        values = array.astype(np.float32)
+    for j, lookup in enumerate(columns.lookups):
+        if isinstance(lookup, Lookup):
+            values[:, j] = lookup.codes(array[:, j])
+    cut_lookups = [(j, lookup) for j, lookup in enumerate(columns.lookups) if isinstance(lookup, CutLookup)]
+    for start in range(0, len(array), CACHED_ROWS):
         block = slice(start, start + CACHED_ROWS)
-        for j, lookup in cuts:
+        for j, lookup in cut_lookups:
             values[block, j] = lookup.codes(array[block, j].astype(np.float64))
     return values
 
 
 def _check_may_be_numbers(array: np.ndarray, columns: Columns, name: str) -> None:
+    """Raise a TypeError if a column of an array of numbers holds a number, and its levels are words."""
     for j, lookup in enumerate(columns.lookups):
         if lookup is not None and not lookup.may_be_numbers and not np.all(np.isnan(array[:, j])):
             raise error_of_words(columns, j, name)
 
 
 def error_of_words(columns: Columns, j: int, name: str) -> TypeError:
-    """Return the error for numbers in column ``j``, whose levels are words; it calls the data ``name``."""
+    """Return the error for numbers in column ``j``, whose levels are words; ``name`` is the name of the data in it."""
     which = repr(columns.names[j]) if columns.names else j
     return TypeError(
         f"{name} is an array of numbers, but the levels of column {which} are words. Pass a frame or an array of "
@@ -137,9 +165,10 @@ def error_of_words(columns: Columns, j: int, name: str) -> TypeError:
 
 
 def array_of(table: Any, name: str) -> np.ndarray:
-    """Return a frame or an array of objects as float64, or as objects if a column is nominal.
+    """Return a frame or an array of objects as an array ``[rows columns]``: of objects if a column is nominal.
 
-    Raises a TypeError if no column is nominal and one holds dates.
+    Without a nominal column it is of float64, and columns of dates or times raise a TypeError. In its message ``name``
+    is the table's name.
     """
     positions = list(range(table.shape[1]))
     if any(is_named(table, j) for j in positions):
@@ -147,29 +176,41 @@ def array_of(table: Any, name: str) -> np.ndarray:
         for j in positions:
             values[:, j] = column_of(table, j)
         return values
-    return _convert(table, positions, list(frame_names(table)) if is_frame(table) else positions, name)
+    names = list(frame_names(table)) if is_frame(table) else positions
+    return _convert(table, positions, names, name)
 
 
 def plain_pandas(frame: Any) -> Any:
-    """Return a pandas frame whose columns of numbers, if of objects or Arrow's types, are converted to NumPy's.
+    """Return a pandas frame with NumPy's types in all columns of numbers; nominal columns are unchanged.
 
-    So are numbers in another byte order than this machine's, which XGBoost would read as if they had it.
+    Columns of objects and of Arrow's types are converted, and so are numbers in another byte order than this machine's,
+    which XGBoost would misread.
     """
-    are_plain = [kind_of(dtype) in NUMBERS and getattr(dtype, "isnative", True) for dtype in frame.dtypes]
-    odd = [j for j, is_plain in enumerate(are_plain) if not is_plain and not is_named(frame, j)]
+    odd = [j for j, dtype in enumerate(frame.dtypes) if not _is_plain(dtype) and not is_named(frame, j)]
     if odd:
         frame = frame.copy()
         for j in odd:
-            frame.isetitem(j, as_floats(column_of(frame, j)))
+            column = column_of(frame, j)
+            # Arrow's integers without gaps stay integers, as codes of categories have to be.
+            stay = hasattr(column.dtype, "pyarrow_dtype") and column.dtype.kind in "iub" and not column.hasnans
+            frame.isetitem(j, column.to_numpy(column.dtype.numpy_dtype) if stay else as_floats(column))
     return frame
 
 
-def _convert(table: Any, positions: list[int], names: list, name: str) -> np.ndarray:
-    """Return the columns at ``positions`` as float64, ``[rows positions]``; raise a TypeError if some hold no numbers.
+def _is_plain(dtype: Any) -> bool:
+    """Return whether every library reads a column of a dtype as numbers: in this machine's order, not Arrow's."""
+    return kind_of(dtype) in NUMBERS and getattr(dtype, "isnative", True) and not hasattr(dtype, "pyarrow_dtype")
 
-    The message has their ``names``, an entry for each position, and calls the table ``name``.
+
+def _convert(table: Any, positions: list[int], names: list, name: str) -> np.ndarray:
+    """Return the columns of a table at ``positions`` as float64, ``[rows positions]``.
+
+    Raises a TypeError if some hold no numbers. In its message ``name`` is the table's name, and ``names`` has the name
+    of the column at each of the positions.
     """
-    values, refused, cause = np.empty((table.shape[0], len(positions)), np.float64), [], None
+    values = np.empty((table.shape[0], len(positions)), np.float64)
+    refused = []
+    cause = None
     for i, j in enumerate(positions):
         try:
             values[:, i] = as_floats(column_of(table, j))
@@ -188,9 +229,9 @@ def _convert(table: Any, positions: list[int], names: list, name: str) -> np.nda
 class SparseRows:
     """The checked rows of a sparse matrix, as `encode_rows` returns them.
 
-    ``indptr``, ``indices`` and ``data`` are the arrays of a CSR matrix. An entry that is not stored is 0, or missing if
-    ``columns.absent_is_missing``; a stored NaN is missing. A slice is again a `SparseRows`, which shares memory;
-    ``numpy.asarray`` makes the rows dense.
+    ``indptr``, ``indices`` and ``data`` are the arrays of a CSR matrix. An entry that is not stored is 0, or a missing
+    value if ``columns.absent_is_missing``; a stored NaN is a missing value. A slice is a `SparseRows` that shares the
+    memory; ``numpy.asarray`` makes the rows dense.
     """
 
     __slots__ = ("_data", "_indices", "_indptr", "_kept", "_position", "columns")
@@ -215,29 +256,31 @@ class SparseRows:
         return len(self._indptr) - 1
 
     def __getitem__(self, rows: slice | np.ndarray) -> "SparseRows":
-        """Return the rows that a slice, an array of positions or a mask of bools selects."""
+        """Return the rows that a slice, an array of positions, or an array of bools selects."""
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
             if step == 1:
                 return self._with(self._indptr[start : max(start, stop) + 1], self._indices, self._data)
             rows = np.arange(start, stop, step)
         rows = np.arange(len(self))[rows]
-        sizes, starts = np.diff(self._indptr)[rows], self._indptr[:-1][rows]
+        sizes = np.diff(self._indptr)[rows]
+        starts = self._indptr[:-1][rows]
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         # Position of each entry of the rows in the arrays of this matrix.
         entries = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], sizes)
         return self._with(indptr, self._indices[entries], self._data[entries])
 
     def of(self, kept: Int[np.ndarray, " kept"] | None, columns: Columns) -> "SparseRows":
-        """Return the rows with the columns at positions ``kept`` alone; None keeps all.
+        """Return the same rows with the columns at the positions ``kept`` alone; None keeps all columns.
 
-        ``columns`` are the `Columns` that are kept, as `Columns.at` returns them.
+        ``columns`` must be the `Columns` at these positions, which `Columns.at` returns.
         """
         if kept is None:
             return self
         rows = self._with(self._indptr, self._indices, self._data)
         rows._kept = kept if self._kept is None else self._kept[kept]
-        rows._position = np.full(self.columns.number if self._position is None else len(self._position), -1, np.int32)
+        n_columns = self.columns.number if self._position is None else len(self._position)  # of the matrix
+        rows._position = np.full(n_columns, -1, np.int32)
         rows._position[rows._kept] = np.arange(len(kept))
         rows.columns = columns
         return rows
@@ -245,29 +288,36 @@ class SparseRows:
     def dense(self) -> Float32[np.ndarray, "instances features"]:
         """Return the rows as a dense array, with codes in columns that have levels or cuts."""
         start, stop = int(self._indptr[0]), int(self._indptr[-1])
-        column, value = self._indices[start:stop], self._data[start:stop]
+        # Column, value and row of each stored entry.
+        column = self._indices[start:stop]
+        value = self._data[start:stop]
         row = np.repeat(np.arange(len(self)), np.diff(self._indptr))
         if self._position is not None:
             column = self._position[column]
             kept_entries = np.flatnonzero(column >= 0)
-            row, column, value = row[kept_entries], column[kept_entries], value[kept_entries]
+            row = row[kept_entries]
+            column = column[kept_entries]
+            value = value[kept_entries]
         if self.columns.absent_is_missing:
             values = np.full(self.shape, np.nan, np.result_type(value, np.float32))
         else:
             values = np.zeros(self.shape, value.dtype)
-        values.reshape(-1)[row * self.shape[1] + column] = value  # an index along one axis
+        values.reshape(-1)[row * self.shape[1] + column] = value  # at positions in the flat array
         return numbers_of_array(values, self.columns, "X") if self.columns.looks_up else values
 
     def matrix(self) -> Any:
-        """Return the rows, with all columns, as SciPy's CSR matrix of float32 values (not codes), for scikit-learn."""
+        """Return the rows with all columns, without codes, as SciPy's CSR matrix of float32, for scikit-learn."""
         from scipy.sparse import csr_matrix  # slow to import, and rarely needed
 
         start, stop = int(self._indptr[0]), int(self._indptr[-1])
         index_type = np.int32 if stop - start < 2**31 else np.int64
-        parts = self._data[start:stop].astype(np.float32), self._indices[start:stop].astype(index_type)
-        return csr_matrix((*parts, (self._indptr - start).astype(index_type)), shape=self.shape)
+        data = self._data[start:stop].astype(np.float32)
+        indices = self._indices[start:stop].astype(index_type)
+        indptr = (self._indptr - start).astype(index_type)
+        return csr_matrix((data, indices, indptr), shape=self.shape)
 
     def _with(self, indptr: Any, indices: Any, data: Any) -> "SparseRows":
+        """Return `SparseRows` of other rows: with these arrays of a CSR matrix, and with the same columns."""
         rows = object.__new__(SparseRows)
         rows._indptr, rows._indices, rows._data = indptr, indices, data
         rows.columns, rows._kept, rows._position = self.columns, self._kept, self._position
@@ -282,10 +332,11 @@ class SparseRows:
 
 
 def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
-    """Return a sparse matrix as SciPy's CSR with sorted entries; duplicate entries are summed, in a copy.
+    """Return a sparse matrix as SciPy's CSR matrix, with the entries of a row sorted by column, each column once.
 
-    With ``for_sklearn`` indices have 32 bits if they fit. Raises a ValueError unless the matrix has two axes, a
-    TypeError unless it holds numbers.
+    Values of entries in the same place are summed, in a copy. With ``for_sklearn`` indices have 32 bits if these are
+    enough. ``name`` is the matrix's name in messages. Raises a ValueError unless the matrix has two axes, a TypeError
+    unless it holds numbers.
     """
     if len(data.shape) != 2:
         raise ValueError(f"{name} has shape {data.shape}; expected (instances, features).")
@@ -296,15 +347,16 @@ def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
         csr = csr.copy() if csr is data else csr
         csr.sum_duplicates()
     if for_sklearn and csr.indices.dtype != np.int32 and max(csr.nnz, *csr.shape) < 2**31:
-        parts = csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)
-        csr = type(csr)(parts, shape=csr.shape)
+        arrays = (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32))
+        csr = type(csr)(arrays, shape=csr.shape)
     return csr
 
 
 def rows_of(csr: Any, columns: Columns, name: str, *, infinite: bool) -> tuple[SparseRows, bool]:
-    """Return a matrix of `as_csr` as `SparseRows`, and whether a value may be missing.
+    """Return the CSR matrix of `as_csr` as `SparseRows`, and whether some value may be missing.
 
-    Raises a ValueError for infinite values unless ``infinite``, and a TypeError for numbers where levels are words.
+    ``name`` is the matrix's name in messages. Raises a ValueError for infinite values unless ``infinite``, and a
+    TypeError for numbers in a column whose levels are words.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = csr.data.astype(np.float32, copy=False)
@@ -325,7 +377,7 @@ def rows_of(csr: Any, columns: Columns, name: str, *, infinite: bool) -> tuple[S
 
 
 def error_of_infinite(where: str) -> ValueError:
-    """Return the error for an infinite value of an array or sparse matrix, which stands ``where``."""
+    """Return the error for an infinite value of an array or sparse matrix; ``where`` says which, as "X[3, 0]"."""
     return ValueError(
         f"{where} is infinite or too large for float32 (largest 3.4e38), which scikit-learn refuses too. Clip it, or "
         "make it NaN if it stands for a missing value."
@@ -333,9 +385,9 @@ def error_of_infinite(where: str) -> ValueError:
 
 
 def _check_levels_are_numbers(rows: SparseRows, name: str) -> None:
-    """Raise a TypeError if all levels of a column are words, and it holds a number, stored or 0 for an absent entry.
+    """Raise a TypeError if a column of sparse rows holds a number, and its levels are words.
 
-    Columns that are never made dense are checked, too. The message calls the matrix ``name``.
+    The 0 of an entry that is not stored counts as a number. ``name`` is the matrix's name in messages.
     """
     if not rows.columns.looks_up:
         return

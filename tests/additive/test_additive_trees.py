@@ -21,7 +21,7 @@ import jaxunc as ju
 from jaxunc.additive import AdditiveTrees, uncounted_forest
 from jaxunc.forest import check_forest
 from jaxunc.inference import Answering, cut
-from jaxunc.inference._bind import merge_and_finish
+from jaxunc.inference._by_table import merge_and_finish
 from tests._exhaustive import a_few_of
 from tests._forests import toy_data, toy_forest
 from tests._model_files import FOLDER, table

@@ -15,7 +15,7 @@ import numpy as np
 
 import jaxunc as ju
 from jaxunc.inference import cut
-from jaxunc.inference._bind import ByTable, merge_and_finish
+from jaxunc.inference._by_table import ByTable, merge_and_finish
 from tests._rules import RULES
 
 FURTHER = {

@@ -16,7 +16,7 @@ from jaxunc.explanations import _explain
 from jaxunc.explanations._calls import _values_and_mark
 from jaxunc.explanations._statistic import leaf_statistic
 from jaxunc.inference import known_plan, shapes_of
-from jaxunc.inference._bind import answer_and_mark
+from jaxunc.inference._by_table import answer_and_mark
 from jaxunc.parallel._device_programs import Program, answer_on_mesh
 from jaxunc.parallel._mesh import AXES, Grid
 from jaxunc.proximity._neighbours import DEVICE_SUMS, _largest_of_all

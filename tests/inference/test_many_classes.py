@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.inference import _bind, _packed_trees, _planes, cut, leaf_table
+from jaxunc.inference import _by_table, _packed_trees, _planes, cut, leaf_table
 from jaxunc.inference._drive import Chunk, Shapes
 from jaxunc.smoothing import MemberSmoothing
 from tests._exhaustive import a_few_of
@@ -154,7 +154,7 @@ def test_an_accelerator_walks_all_blocks_of_a_call(monkeypatch):
     expected = ju.bind(forest, ju.Mean()).probability(X)
     monkeypatch.setattr(_planes, "WIDE", 2)
     monkeypatch.setattr(_packed_trees, "MERGED_NUMBERS", 64 * forest.n_classes)
-    monkeypatch.setattr(_bind, "MERGED_NUMBERS", 100 * forest.n_classes)
+    monkeypatch.setattr(_by_table, "MERGED_NUMBERS", 100 * forest.n_classes)
     bound = ju.bind(forest, ju.Mean(), walk="levels")
     assert bound._engine(False).call().shapes.single == (100, 64)
     np.testing.assert_allclose(bound.probability(X), expected, rtol=1e-5)

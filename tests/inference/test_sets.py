@@ -11,7 +11,7 @@ from scipy import sparse
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import interval_nodes
-from jaxunc.inference import _bind, _packed_trees, _plan
+from jaxunc.inference import _by_table, _packed_trees, _plan
 from jaxunc.tables import encode_rows
 from tests._forests import toy_forest
 from tests.inference._same import assert_equal, check_parts, check_stays_in_thread
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.room
 
 
 def packed_of(bound: Any) -> ju.inference.PackedTrees:
-    assert isinstance(bound.engine, _bind.ByTable)
+    assert isinstance(bound.engine, _by_table.ByTable)
     return bound.engine.packed
 
 
@@ -29,7 +29,7 @@ def bound_twice(forest: ju.Forest, combiner: ju.Combiner, walk: Any = "blocks") 
     bound = ju.bind(forest, combiner, threads=1, walk=walk)
     assert packed_of(bound).spec.words
     with pytest.MonkeyPatch.context() as patch:
-        for module in (_bind, _packed_trees):
+        for module in (_by_table, _packed_trees):
             patch.setattr(module, "compact", _plan.CompactTrees)
         binary = ju.bind(forest, combiner, threads=1, walk=walk)
     assert not packed_of(binary).spec.words
@@ -82,7 +82,7 @@ def test_sets_of_the_first_trees(rng, monkeypatch, most):
     assert is_first[0] or not {test.tree for test in all_tests} & {0}
     X = rows_of(rng, model, 200, finite=True)[1]
     monkeypatch.setattr(_packed_trees, "compact", lambda trees: few)
-    monkeypatch.setattr(_bind, "compact", lambda trees: few)
+    monkeypatch.setattr(_by_table, "compact", lambda trees: few)
     assert_equal(*(one(X) for one in bound_twice(counted(rng, model, X), ju.Mean())))
 
 

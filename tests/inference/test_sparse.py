@@ -12,8 +12,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.inference import BoundForest, _drive
-from jaxunc.inference._bind import ByTable
 from jaxunc.inference._by_rows import ByRows
+from jaxunc.inference._by_table import ByTable
 from jaxunc.inference._drive import Chunk, Shapes
 from tests._exhaustive import a_few_of
 from tests._profiles import agree_at_once

@@ -10,7 +10,7 @@ import pytest
 from jax import export
 
 import jaxunc as ju
-from jaxunc.inference._bind import answer_and_mark
+from jaxunc.inference._by_table import answer_and_mark
 from jaxunc.voting._rounds import RoundsWalk, _votes
 from tests.inference._same import printed_by
 

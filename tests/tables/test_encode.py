@@ -13,8 +13,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
 from jaxunc.estimators import RandomDecisionTreesClassifier, TransductiveTreeClassifier
-from jaxunc.tables import Columns, Levels, MergedValuesWarning, encode_instances, fit_columns
-from jaxunc.tables._encode import encode_traced
+from jaxunc.tables import Columns, Levels, MergedValuesWarning, encode_instances, encode_rows, fit_columns
+from jaxunc.tables._encode import MOST_PLAIN, encode_traced
 from jaxunc.tables._frames import class_positions
 from tests._refusal import refusals, refuses
 from tests.tables.test_columns import SHOP as WITH_DATES
@@ -73,6 +73,25 @@ def test_plain_numbers():
     large = np.full((2, 3), 3e38, np.float32)
     check(large, large, columns)
     check(np.full((2, 3), 1e39), np.full((2, 3), np.inf), columns, infinite=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [1e-45, 1e-200, 1e19, 3.2e38, 3.4e38, 3.5e38, 1e155, 1e200, np.inf, np.nan])
+def test_few_rows_as_many(value, dtype):
+    """The short way for few rows has the answers and the refusals of the other, with numbers whose squares overflow."""
+    with np.errstate(over="ignore"):
+        rows = np.array([[0, value, -1], [2, 3, -value]]).astype(dtype)
+        expected = rows.astype(np.float32)
+    many = np.repeat(rows, MOST_PLAIN, axis=0)
+    for data, repeats in ((rows, 1), (many, MOST_PLAIN)):
+        if np.isinf(expected).any():
+            refuses(ValueError, r"X\[0, 1\] is infinite", encode_rows, data, Columns(3))
+            continue
+        with warnings.catch_warnings(action="error"):
+            found, any_missing = encode_rows(data, Columns(3))
+        assert any_missing == np.isnan(value)
+        assert (found.dtype, found.flags.c_contiguous) == (np.float32, True)
+        np.testing.assert_array_equal(found.view(np.int32), np.repeat(expected, repeats, axis=0).view(np.int32))
 
 
 def test_arrays_on_an_accelerator_stay_there(monkeypatch):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from jaxunc.tables import Columns, Levels, LevelsOfCatBoost, LevelsOfYdf, encode_instances, fit_columns
+from jaxunc.tables import Columns, Levels, LevelsOfCatBoost, LevelsOfYdf, encode_arrow, encode_instances, fit_columns
 from jaxunc.tables._levels import Lookup, fit_levels
 from tests._refusal import refuses
 
@@ -234,10 +234,12 @@ def test_categories_of_other_libraries_are_no_codes(column, codes):
     frames = {polars.Series: polars.DataFrame, pandas.Series: pandas.DataFrame}
     for frame in (frames.get(type(column), arrow.table)({"a": column}), {"a": column}):
         assert fit_columns(frame).nominal == (True,)
-        if codes is None:
-            refuses(TypeError, r"columns \['a'\] .* are categories", encode_instances, frame, columns)
-        else:
-            np.testing.assert_array_equal(encode_instances(frame, columns).values[:, 0], codes)
+        encoders = [encode_instances, *([encode_arrow] if isinstance(frame, arrow.Table) else [])]
+        for encode in encoders:
+            if codes is None:
+                refuses(TypeError, r"columns \['a'\] .* are categories.*column.cast\(", encode, frame, columns)
+            else:
+                np.testing.assert_array_equal(encode(frame, columns).values[:, 0], codes)
 
 
 IDS = [2**53 + 1, None, 2**53, 2**53 + 3]

@@ -6,7 +6,7 @@ from functools import partial
 import jax
 
 import jaxunc as ju
-from jaxunc.inference._bind import merge_and_finish
+from jaxunc.inference._by_table import merge_and_finish
 
 from .forests import make_forest, make_rows, mean_path
 from .timing import WALK, Case, Cases, from_host, on_device, repeats, timed
