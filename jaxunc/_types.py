@@ -17,16 +17,16 @@ else:
 
 @runtime_checkable
 class ReadsRawRows(Protocol):
-    """The protocol of this library's estimators that turn raw rows of data into the rows that their trees read."""
+    """The protocol of estimators of this library: they turn raw rows of data into the rows that their trees read."""
 
     _steps: Sequence[tuple[str, Any]]
     """(name, transformer) for each step of the pipeline before the trees; empty where the trees read raw rows."""
 
     def _instances(self, X: Any) -> Any:
-        """Return the rows that the trees read, made of raw rows ``X``."""
+        """Return the rows that the trees read, which the steps before the trees make of the raw rows ``X``."""
         ...
 
 
 def steps_of_estimator(model: Any) -> Sequence[tuple[str, Any]]:
-    """Return (name, transformer) for each step before an estimator's trees; empty for models of other libraries."""
+    """Return (name, transformer) for each step before the trees of ``model``; empty if it is another library's."""
     return model._steps if isinstance(model, ReadsRawRows) else ()

@@ -20,20 +20,21 @@ NAN_LAST = np.int32(np.iinfo(np.int32).max)
 
 
 def order_key(x: Float[Array, "..."]) -> Int32[Array, "..."]:
-    """Return integer keys of float32 numbers: ``key(a) < key(b)`` exactly where ``a < b``, subnormals included.
+    """Return integer keys of the float32 numbers ``x``, in the same order: ``key(a) < key(b)`` exactly where ``a < b``.
 
-    Let b be the bits of the float32 as a signed integer. The key is b where b >= 0, and -2³¹ - b where b < 0; so -0 and
-    +0 share the key 0. NaN has a key beyond those of the infinities; callers replace it by `NAN_FIRST` or `NAN_LAST`.
+    Subnormals are told apart. Let b be the bits of a float32 as a signed integer. The key is b where b >= 0, and
+    -2³¹ - b where b < 0; so -0 and +0 share the key 0. NaN has a key beyond those of the infinities; callers replace it
+    by `NAN_FIRST` or `NAN_LAST`.
     """
     bits = lax.bitcast_convert_type(jnp.asarray(x, jnp.float32), jnp.int32)
     return jnp.where(bits < 0, jnp.int32(NAN_FIRST) - bits, bits)
 
 
 def order_key_at_or_below(thresholds: np.ndarray) -> np.ndarray:
-    """Return keys of the largest float32 not above each float64 threshold (on the host).
+    """Return for each float64 threshold t the order key of the largest float32 that is not above t, on the host.
 
     For float32 x the test ``float64(x) <= t`` is then exactly ``order_key(x) <= key``: rounding t down changes no
-    answer. Rounding it to nearest would where data and thresholds lie on one grid of decimals.
+    answer. Rounding t to the nearest float32 would, where data and thresholds lie on one grid of decimals.
     """
     wide = np.asarray(thresholds, dtype=np.float64)
     # A threshold beyond float32 becomes infinite, and the step down from it is the largest float32.
@@ -45,7 +46,10 @@ def order_key_at_or_below(thresholds: np.ndarray) -> np.ndarray:
 
 
 def order_key_below(thresholds: np.ndarray) -> np.ndarray:
-    """Return keys of the largest float32 below each float64 t: ``float64(x) < t`` is then ``order_key(x) <= key``."""
+    """Return for each float64 threshold t the order key of the largest float32 below t, on the host.
+
+    For float32 x the test ``float64(x) < t`` is then exactly ``order_key(x) <= key``.
+    """
     wide = np.asarray(thresholds, dtype=np.float64)
     with np.errstate(over="ignore"):
         is_float32 = wide.astype(np.float32).astype(np.float64) == wide
@@ -53,8 +57,13 @@ def order_key_below(thresholds: np.ndarray) -> np.ndarray:
 
 
 def pair_words(first: Array, second: Array) -> Complex64[Array, "..."]:
-    """Return two 32-bit arrays of one shape as a complex array that programs only move; to keep, use `pair_bits`."""
-    return lax.complex(*(lax.bitcast_convert_type(half, jnp.float32) for half in (first, second)))
+    """Return two 32-bit arrays of one shape as one complex array, whose numbers programs may move but not compute with.
+
+    Arrays that outlive a program are joined by `pair_bits` instead.
+    """
+    real = lax.bitcast_convert_type(first, jnp.float32)
+    imaginary = lax.bitcast_convert_type(second, jnp.float32)
+    return lax.complex(real, imaginary)
 
 
 def split_words(pairs: Complex64[Array, "..."], first: DTypeLike, second: DTypeLike) -> tuple[Array, Array]:
@@ -63,23 +72,28 @@ def split_words(pairs: Complex64[Array, "..."], first: DTypeLike, second: DTypeL
 
 
 def pair_bits(first: Any, second: Any) -> Any:
-    """Return the 32-bit arrays ``first`` and ``second``, of one shape, as one array of 64-bit integers, to be kept.
+    """Return the 32-bit arrays ``first`` and ``second``, of one shape, as one array of 64-bit integers.
 
-    ``first`` makes the lower halves. Code that computes with the floats of a pytree (an optimiser, a moving average,
-    mixed precision) leaves integers as they are. JAX moves 64-bit integers in its 32-bit mode, too, but makes them only
-    in its 64-bit mode. Arrays of NumPy give one of NumPy.
+    ``first`` makes the lower halves. The result is NumPy's if the arrays are, else JAX's. It may outlive a program:
+    code that computes with the floats of a pytree (an optimiser, a moving average, mixed precision) leaves integers as
+    they are. JAX moves 64-bit integers in its 32-bit mode, too, but makes them only in its 64-bit mode.
     """
     if isinstance(first, np.ndarray):
         halves = np.empty((*first.shape, 2), "<u4")
-        halves[..., 0], halves[..., 1] = first.view(np.uint32), second.view(np.uint32)
+        halves[..., 0] = first.view(np.uint32)
+        halves[..., 1] = second.view(np.uint32)
         return halves.view("<i8")[..., 0]
     with jax.enable_x64(True):
-        low, high = (lax.bitcast_convert_type(half, jnp.uint32).astype(jnp.int64) for half in (first, second))
+        low = lax.bitcast_convert_type(first, jnp.uint32).astype(jnp.int64)
+        high = lax.bitcast_convert_type(second, jnp.uint32).astype(jnp.int64)
         return low | lax.shift_left(high, jnp.full_like(high, 32))
 
 
 def split_bits(pairs: Int64[Array, "..."], first: DTypeLike, second: DTypeLike) -> tuple[Array, Array]:
-    """Return the two 32-bit arrays that `pair_bits` joined, of these dtypes; a TypeError if ``pairs`` is not int64."""
+    """Return the two 32-bit arrays that `pair_bits` has joined; ``first`` and ``second`` are their dtypes.
+
+    Raises a TypeError if ``pairs`` is not int64.
+    """
     _check_bits(pairs, jnp.int64)
     low = lax.convert_element_type(pairs, jnp.uint32)
     high = lax.convert_element_type(lax.shift_right_logical(pairs, lax.full_like(pairs, 32)), jnp.uint32)
@@ -87,7 +101,10 @@ def split_bits(pairs: Int64[Array, "..."], first: DTypeLike, second: DTypeLike) 
 
 
 def as_bits(numbers: Any) -> Any:
-    """Return the bits of floats as integers of the same size, which may be kept (`pair_bits`); others as they are."""
+    """Return the bits of floats as integers of the same size, which may outlive a program (`pair_bits`).
+
+    ``numbers`` that are no floats are returned as they are.
+    """
     if not jnp.issubdtype(numbers.dtype, jnp.floating):
         return numbers
     dtype = _BITS[numbers.dtype.itemsize]
@@ -95,7 +112,10 @@ def as_bits(numbers: Any) -> Any:
 
 
 def of_bits(bits: Array, dtype: DTypeLike) -> Array:
-    """Return the numbers of type ``dtype`` whose bits `as_bits` returned; a TypeError if ``bits`` has a wrong dtype."""
+    """Return the numbers of type ``dtype`` that `as_bits` has turned into ``bits``.
+
+    Raises a TypeError if ``bits`` does not have the dtype that `as_bits` returns for such numbers.
+    """
     if not jnp.issubdtype(dtype, jnp.floating):
         _check_bits(bits, dtype)
         return bits
@@ -120,13 +140,13 @@ _TAKE = lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), st
 
 
 def take(flat: Array, index: Int32[Array, "..."]) -> Array:
-    """Return ``flat[index]`` without bounds handling, which is cheaper; all indices must be in range."""
+    """Return ``flat[index]`` of an array of one axis; all indices must be in range, since bounds are not checked."""
     mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
     return lax.gather(flat, index[..., None], _TAKE, slice_sizes=(1,), mode=mode)
 
 
 def take_rows(table: Array, index: Int32[Array, "..."]) -> Array:
-    """Return the rows ``table[index]``, ``[... columns]``, without bounds handling; all indices must be in range."""
+    """Return the rows ``table[index]``, ``[... columns]``; all indices must be in range: bounds are not checked."""
     return table.at[index].get(mode="promise_in_bounds")
 
 
@@ -140,7 +160,8 @@ def count_before(flags: Bool[Array, "n"]) -> Int32[Array, "n"]:
     """
     # 32 booleans are the bits of a word: a running sum over words, and bit counts within each word.
     words = jnp.sum(flags.reshape(-1, 32).astype(jnp.uint32) << _BIT_POSITIONS, axis=1, dtype=jnp.uint32)
-    totals = lax.population_count(words).astype(jnp.int32)
-    before = jnp.cumsum(totals) - totals
-    within = lax.population_count(words[:, None] & ((np.uint32(1) << _BIT_POSITIONS) - np.uint32(1)))
-    return (before[:, None] + within.astype(jnp.int32)).reshape(-1)
+    n_in_word = lax.population_count(words).astype(jnp.int32)
+    n_before_word = jnp.cumsum(n_in_word) - n_in_word
+    lower_bits = (np.uint32(1) << _BIT_POSITIONS) - np.uint32(1)  # for each position the bits below it
+    n_within_word = lax.population_count(words[:, None] & lower_bits).astype(jnp.int32)
+    return (n_before_word[:, None] + n_within_word).reshape(-1)

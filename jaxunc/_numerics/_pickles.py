@@ -28,8 +28,8 @@ def set_storage(storage: Callable[[], Any]) -> None:
 class Pickled:
     """Base of classes that pickle by their attributes, and give other writers a state of arrays and texts.
 
-    Pickles and copies call ``__reduce_ex__``. Writers without pickles, such as skops, cannot write arrays of JAX. They
-    call ``__reduce__``, which passes the class no arguments here, and then ``__getstate__``.
+    Pickles and copies call ``__reduce_ex__``. Other writers, such as skops, cannot write arrays of JAX. They call
+    ``__reduce__``, whose result has no arguments for the class, and then ``__getstate__``.
     """
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
@@ -55,17 +55,20 @@ class Pickled:
             vars(self).update(state)
 
     def _attributes(self) -> Any:
-        """Return the state for pickles and copies: the attributes."""
+        """Return the state of this object for pickles and copies: its attributes."""
         return super().__getstate__()
 
     def _plain_state(self) -> dict[str, Any]:
-        """Return the state, of arrays and texts, for other writers; a TypeError if it cannot hold an attribute."""
+        """Return the state of this object, of arrays and texts, for other writers.
+
+        Raises a TypeError if such a state cannot hold an attribute.
+        """
         return _STORAGE[0]().state_of(self)
 
 
 @jax.tree_util.register_pytree_node_class
 class Method:
-    """A method of a module: a pytree, as equinox's methods are, but hashed, compared and pickled as Python's methods.
+    """A method of a module: a pytree like equinox's methods, but hashed, compared and pickled like Python's methods.
 
     JAX keeps programs by their function, which it hashes and compares. Arrays have no hash, and inside a program they
     cannot be compared. So a method equals only methods of the same object, and two modules of equal numbers have two

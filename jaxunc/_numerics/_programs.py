@@ -25,7 +25,7 @@ from jaxunc._checks import check_kind, is_concrete, nothing_is_traced, outside_t
 
 @contextmanager
 def own_settings() -> Iterator[None]:
-    """Return a context that switches JAX's debugging settings off: they are for a user's code, not the library's."""
+    """Return a context within which JAX's debugging settings are off: they are for a user's code, not the library's."""
     # Infinity and NaN are values here, missing axes are added as in NumPy, and packed bits may look like NaN.
     with (
         jax.debug_nans(False),
@@ -38,21 +38,21 @@ def own_settings() -> Iterator[None]:
 
 
 def jit(function: Any = None, **options: Any) -> Any:
-    """Return `jax.jit` of a function, with these ``options`` and under `own_settings`; without one, the decorator.
+    """Return ``function`` compiled by `jax.jit` with these ``options``, traced under `own_settings`.
 
-    The settings hold while the function is traced. For a call they are entered only if the user has switched on one
-    that inspects results: so a usual call costs no more than reading three settings.
+    Without a function the result is a decorator. A call enters these settings only if the user has switched on one that
+    inspects results: so a usual call costs no more than reading three settings.
     """
     if function is None:
         return partial(jit, **options)
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        # Under `jax.disable_jit` JAX does not trace this, but calls it with values: then the compiled function is
+        # Under `jax.disable_jit` JAX does not trace `run`, but calls it with values: then the compiled function is
         # called after all, since intermediate arrays of the function may not fit.
-        inner = compiled if _settings.jax_disable_jit else function
+        inner_function = compiled if _settings.jax_disable_jit else function
         with own_settings():
-            return inner(*args, **kwargs)
+            return inner_function(*args, **kwargs)
 
     compiled: Any = jax.jit(run, **options)
 
@@ -79,9 +79,9 @@ Result = TypeVar("Result")
 class KeptWhileAlive(Generic[Result]):
     """A cache of results by the identity of the arrays that they were made of; no result outlives one of its arrays.
 
-    Results of a writable array of NumPy are not kept. Results are made outside of any trace, also while a program is
-    being traced. A number in the place of an array, such as a scalar of NumPy, stands for its value; results of numbers
-    alone are not kept. At most ``most`` results are kept, the newest; all for None.
+    Results are made outside of any trace, also while a program is being traced. Where a number takes the place of an
+    array, such as a scalar of NumPy, its value counts. Results of numbers alone are not kept, and neither are those of
+    a writable array of NumPy. At most ``most`` results are kept, the newest; for None all are.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -89,7 +89,7 @@ class KeptWhileAlive(Generic[Result]):
         self._most = most
 
     def get(self, arrays: Sequence[Any], settings: Hashable, make: Callable[[], Result]) -> Result:
-        """Return the result that is kept for these very ``arrays`` and ``settings``; if none is, ``make()`` it."""
+        """Return the result that is kept for these very ``arrays`` and ``settings``; if none is, ``make`` one."""
         key = (*map(_identity, arrays), settings)
         if kept := self._results.get(key):  # a single access: another thread may drop the entry
             return kept[0]
@@ -107,7 +107,7 @@ class KeptWhileAlive(Generic[Result]):
         return result
 
     def _drop(self, key: tuple) -> None:
-        """Forget the result with this key, and stop watching its arrays, which may live much longer."""
+        """Forget the result with the key ``key``, and stop watching its arrays, which may live much longer."""
         _, finalizers = self._results.pop(key, (None, []))
         for finalizer in finalizers:
             finalizer.detach()
@@ -117,14 +117,15 @@ class KeptWhileAlive(Generic[Result]):
 
 
 def _identity(array: Any) -> Hashable:
-    """Return the id of an array; of a number, which others may equal and nothing can watch, its type and digits."""
+    """Return the key of ``array`` in a cache: its id, or for a number its type and digits."""
     return (type(array), repr(array)) if isinstance(array, _NUMBER) else id(array)
 
 
 def copy_in(values: Any, dtype: Any = None) -> Array:
-    """Return values as an array of JAX, of this dtype; an array of the host is copied, as its owner may write to it.
+    """Return ``values`` as an array of JAX, of this ``dtype`` if one is given; NumPy arrays are copied.
 
-    On a CPU JAX shares the memory of an aligned array, and may compute after a call has returned.
+    The owner of a NumPy array may write to it later. On a CPU JAX shares the memory of an aligned array, and may
+    compute after a call has returned.
     """
     if not isinstance(values, _OF_NO_MEMORY) and not hasattr(values, "__jax_array__"):
         values = np.array(values)
@@ -138,9 +139,9 @@ _OF_NO_MEMORY = (jax.Array, *_NUMBER, list, tuple)  # of such values JAX shares 
 
 
 def on_host(*arrays: Any) -> bool:
-    """Return whether all arrays in some pytrees are JAX's on one CPU device, and nothing is traced.
+    """Return whether all arrays in the pytrees ``arrays`` are JAX's on one CPU device, and nothing is traced.
 
-    The host packs such arrays itself, without a program. False if any is NumPy's, since its owner may write to it.
+    The host packs such arrays itself, without a program. False for an array of NumPy, since its owner may write to it.
     """
     leaves = jax.tree.leaves(arrays)
     if not nothing_is_traced() or not all(isinstance(leaf, jax.Array) for leaf in leaves) or not is_concrete(leaves):
@@ -150,9 +151,9 @@ def on_host(*arrays: Any) -> bool:
 
 
 def put_beside(array: Array, arrays: Any) -> Any:
-    """Return a pytree of NumPy arrays as arrays of JAX, with 64-bit types kept.
+    """Return ``arrays``, a pytree of NumPy arrays, as arrays of JAX with the same dtypes, 64-bit ones included.
 
-    They are put on the devices of ``array`` if it is committed, else on the default device, uncommitted.
+    They are put on the devices of ``array`` if that is committed, else on the default device, uncommitted.
     """
     with jax.enable_x64(True):
         return jax.device_put(arrays, array.sharding if array.committed else None)
@@ -161,7 +162,9 @@ def put_beside(array: Array, arrays: Any) -> Any:
 def default_platform() -> str:
     """Return the platform that computes, such as ``"cpu"``: that of `jax.default_device`, else JAX's own choice."""
     device = _settings.jax_default_device
-    return device if isinstance(device, str) else jax.default_backend() if device is None else device.platform
+    if device is None:
+        return jax.default_backend()
+    return device if isinstance(device, str) else device.platform
 
 
 def cores() -> int:
@@ -170,12 +173,12 @@ def cores() -> int:
 
 
 def power_of_two(n: int, least: int = 1) -> int:
-    """Return the least power of two that is at least n, or ``least`` if that is more: sizes that programs share."""
+    """Return the least power of two that is at least n; ``least`` if that is larger. Programs share such sizes."""
     return max(least, 1 << max(n - 1, 0).bit_length())
 
 
 def ceil_div(n: int, size: int) -> int:
-    """Return n / size, rounded up."""
+    """Return ``n / size``, rounded up to an integer."""
     return -(-n // size)
 
 
@@ -194,7 +197,7 @@ def padded_rows(array: Shaped[np.ndarray, "rows ..."], n_rows: int) -> Shaped[np
 
 
 def same_rank(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:
-    """Return the arrays with leading axes of length one, so that all have the rank of the largest: no implicit axes."""
+    """Return ``arrays`` with leading axes of length one added, so that all have the rank of the highest among them."""
     rank = max(array.ndim for array in arrays)
     return tuple(array.reshape((1,) * (rank - array.ndim) + array.shape) for array in arrays)
 
@@ -202,42 +205,47 @@ def same_rank(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]
 def map_over_devices(function: Callable[..., Any], *arrays: Any, beside: Any = None) -> Any:
     """Return ``function(beside, *arrays)``; under a mesh each device computes it for its share of the instances.
 
-    The ``arrays`` (or None for some) have the instances as their first axis. ``beside`` is a pytree, which every device
-    has as a whole. The function must answer each instance by itself. Results whose shape follows the number of
-    instances are divided among the devices; others are the same on every device.
+    The first axis of each of ``arrays`` is that of instances; some arrays may be None. ``beside`` is a pytree, which
+    every device has as a whole. The function must answer each instance by itself. Results whose shape follows the
+    number of instances are divided among the devices; others are the same on every device.
 
     *Under a mesh* means that the type of a traced array names a mesh with explicit axes, such as `jax.make_mesh` makes.
     Without this function each operation would then have to declare where its result lies. Raises a ValueError if
     `jax.vmap` maps over instances that a mesh divides.
     """
     leaves, structure = jax.tree.flatten(beside)
+    # Indices of the leaves of `beside` that have a mesh: only these are passed to the devices as arguments.
     mesh_leaves = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer) and _mesh_of([leaf])[0] is not None]
-    (mesh, axes), present = _mesh_of(arrays), [array for array in arrays if array is not None]
-    mesh = _mesh_of([leaves[i] for i in mesh_leaves])[0] if mesh is None else mesh
+    mesh, axes = _mesh_of(arrays)
+    if mesh is None:
+        mesh, _ = _mesh_of([leaves[i] for i in mesh_leaves])
+    present = [array for array in arrays if array is not None]
     if mesh is None or len({array.shape[:1] for array in present}) != 1:  # the function refuses unequal lengths
         return function(beside, *arrays)
 
-    def on_each(parts: list[Any], *arrays: Any) -> Any:
-        on_device = dict(zip(mesh_leaves, parts, strict=True))
-        filled = [on_device.get(i, leaf) for i, leaf in enumerate(leaves)]
-        return function(jax.tree.unflatten(structure, filled), *arrays)
+    def on_each(replicas: list[Any], *shards: Any) -> Any:
+        """Return the function's result on one device, for its ``shards`` and its copies of leaves of ``beside``."""
+        replica_of = dict(zip(mesh_leaves, replicas, strict=True))
+        filled = [replica_of.get(i, leaf) for i, leaf in enumerate(leaves)]
+        return function(jax.tree.unflatten(structure, filled), *shards)
 
+    nowhere = PartitionSpec()  # divided along no axis
     spec = PartitionSpec(axes)
     # Axes other than that of instances are not divided: a tree may test any column.
     shards = [array if array is None else _reshard(array, mesh, spec) for array in arrays]
-    replicas = [_reshard(leaves[i], mesh, PartitionSpec()) for i in mesh_leaves]
-    share = NamedSharding(mesh, spec).shard_shape((present[0].shape[0],))[0]
+    replicas = [_reshard(leaves[i], mesh, nowhere) for i in mesh_leaves]
+    (share,) = NamedSharding(mesh, spec).shard_shape((present[0].shape[0],))  # number of instances of a device
+
+    def result_shapes(n_rows: int) -> Any:
+        return jax.eval_shape(partial(function, beside), *[_shape_with(array, n_rows) for array in arrays])
+
     # A result whose shape changes with one instance more has the instances as its first axis.
-    inputs = lambda rows: [_shape_with(array, rows) for array in arrays]
-    shapes, longer_shapes = (jax.eval_shape(partial(function, beside), *inputs(rows)) for rows in (share, share + 1))
-    out_specs = jax.tree.map(lambda a, b: PartitionSpec() if a.shape == b.shape else spec, shapes, longer_shapes)
-    in_specs = ([PartitionSpec() for _ in replicas], *(spec for _ in arrays))
-    settings: dict[str, Any] = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs}
-    types = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
-    explicit = {name for name, kind in types.items() if kind == AxisType.Explicit}
-    if len(explicit) < len(types):  # if all are explicit, none is named: JAX removes the axis that `vmap` maps along
-        settings["axis_names"] = explicit
-    mapped: Any = jax.shard_map(on_each, check_vma=False, **settings)
+    out_specs = jax.tree.map(
+        lambda a, b: nowhere if a.shape == b.shape else spec, result_shapes(share), result_shapes(share + 1)
+    )
+    in_specs = ([nowhere for _ in replicas], *(spec for _ in arrays))
+    specs: dict[str, Any] = {"in_specs": in_specs, "out_specs": out_specs}
+    mapped: Any = jax.shard_map(on_each, mesh=mesh, check_vma=False, **specs, **_explicit_axes(mesh))
     try:
         return mapped(replicas, *shards)
     except Exception as error:
@@ -250,8 +258,18 @@ def map_over_devices(function: Callable[..., Any], *arrays: Any, beside: Any = N
         ) from error
 
 
+def _explicit_axes(mesh: Any) -> dict[str, set[str]]:
+    """Return the option of `jax.shard_map` that names the explicit axes of ``mesh``; {} if all axes are explicit.
+
+    If names were passed then, `jax.vmap` could not map along an axis: JAX removes that axis from the mesh.
+    """
+    types = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+    explicit = {name for name, kind in types.items() if kind == AxisType.Explicit}
+    return {"axis_names": explicit} if len(explicit) < len(types) else {}
+
+
 def varying_as(array: Any, start: Any) -> Any:
-    """Return ``start``, the start values of a loop, marked as varying along the mesh axes along which ``array`` varies.
+    """Return ``start``, a pytree of a loop's start values, marked as varying along the mesh axes that ``array`` does.
 
     What a loop computes from an array of instances varies between devices as the array does. `jax.shard_map` demands
     the same of the loop's start values, often zeros. If ``array`` varies along no axis, ``start`` is returned as it is.
@@ -263,12 +281,12 @@ def varying_as(array: Any, start: Any) -> Any:
 
 
 def _varying(array: Any) -> frozenset[str]:
-    """Return the mesh axes along which an array varies; none outside of `jax.shard_map`."""
+    """Return the names of the mesh axes along which ``array`` varies; none outside of `jax.shard_map`."""
     return getattr(getattr(jax.typeof(array), "manual_axis_type", None), "varying", frozenset())
 
 
 def replicate(array: Any) -> Any:
-    """Return the array with all its entries on every device, if a mesh of explicit axes divides it; else the array."""
+    """Return ``array`` with all its entries on every device if a mesh of explicit axes divides it, else unchanged."""
     # This test takes a tenth of the time of `_mesh_of`.
     if not isinstance(array, Tracer) and isinstance(array.sharding, SingleDeviceSharding):
         return array
@@ -277,26 +295,25 @@ def replicate(array: Any) -> Any:
 
 
 def _reshard(array: Any, mesh: Any, spec: PartitionSpec) -> Any:
-    """Return the array divided among the devices of a mesh by the axes that ``spec`` names, and by no others."""
+    """Return ``array`` divided among the devices of ``mesh`` along the axes that ``spec`` names, and no others."""
     return jax.sharding.reshard(array, NamedSharding(mesh, spec))
 
 
 def _mesh_of(arrays: Any, *, concrete: bool = False) -> tuple[Any, Any]:
-    """Return (mesh, axes): the first mesh with explicit axes among the types of ``arrays``, and the axes of instances.
+    """Return (mesh, axes): the first mesh with explicit axes among the types of ``arrays``, and its axes of instances.
 
-    These are the axes along which the first axis of an array is divided. Mesh or axes are None if there are none. Only
-    traced arrays count, unless ``concrete`` is True.
+    Along these mesh axes the first axis of an array is divided. Mesh or axes are None if there are none. Only traced
+    arrays count, unless ``concrete`` is True.
     """
-    traced = [array for array in arrays if isinstance(array, jax.Array) and (concrete or not is_concrete(array))]
-    shardings: list[Any] = [jax.typeof(array).sharding for array in traced]
+    arrays = [array for array in arrays if isinstance(array, jax.Array) and (concrete or not is_concrete(array))]
+    shardings: list[Any] = [jax.typeof(array).sharding for array in arrays]
     mesh = next((sharding.mesh for sharding in shardings if AxisType.Explicit in sharding.mesh.axis_types), None)
-    return mesh, next(
-        (sharding.spec[0] for sharding in shardings if len(sharding.spec) and sharding.spec[0] is not None), None
-    )
+    first_axes = [sharding.spec[0] for sharding in shardings if len(sharding.spec)]
+    return mesh, next((axes for axes in first_axes if axes is not None), None)
 
 
 def _shape_with(array: Any, rows: int) -> Any:
-    """Return the shape and dtype that an array would have with ``rows`` rows; None for None."""
+    """Return the shape and dtype that ``array`` would have with ``rows`` rows; None for None."""
     return None if array is None else jax.ShapeDtypeStruct((rows, *array.shape[1:]), array.dtype)
 
 
@@ -366,7 +383,7 @@ def use_compilation_cache(folder: str | Path | None = None) -> Path | None:
 
 
 def _make_folder(folder: Path) -> Path:
-    """Return the folder, made if there is none, for the user alone."""
+    """Return ``folder``; make it, for the user alone, if there is none."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 

@@ -19,10 +19,10 @@ from jaxtyping import Array, Float
 def log1p_minus(
     x: Float[Array | np.ndarray, "..."], xp: ModuleType = jnp, *, ratio: Float[Array, "..."] | None = None
 ) -> Float[Array | np.ndarray, "..."]:
-    """Return ``log(1 + x) - x`` without cancellation near zero, for x > -1; ``xp`` is the module of x, NumPy or JAX's.
+    """Return ``log(1 + x) - x`` for x > -1, without cancellation near zero.
 
-    With r = x/(2 + x): r (2 Σ_{k≥1} r^{2k}/(2k+1) - x) for |x| < 0.4, the plain difference elsewhere. Callers who have
-    1 + x more exactly than by adding pass it as ``ratio``.
+    ``xp`` is the module of x, NumPy or `jax.numpy`. Callers who have 1 + x more exactly than by adding pass it as
+    ``ratio``. With r = x/(2 + x), the value is r (2 Σ_{k≥1} r^{2k}/(2k+1) - x) for |x| < 0.4, the difference elsewhere.
     """
     is_small = xp.abs(x) < 0.4
     # Both forms are computed everywhere: each takes 0 where it is not used, so that its gradient is finite.
@@ -38,8 +38,10 @@ def log1p_minus(
 
 
 def lambert_w_of_exp(log_x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return ``log W(x)``, given ``log_x = log x``, with W Lambert's function: the root y of y + exp(y) = log x."""
-    guess = jnp.where(log_x < 1, log_x - jnp.log1p(jnp.exp(jnp.minimum(log_x, 1.0))), jnp.log(jnp.maximum(log_x, 1.0)))
+    """Return ``log W(x)`` for ``log_x = log x``, W being Lambert's function: the root y of ``y + exp(y) = log_x``."""
+    low_guess = log_x - jnp.log1p(jnp.exp(jnp.minimum(log_x, 1.0)))
+    high_guess = jnp.log(jnp.maximum(log_x, 1.0))
+    guess = jnp.where(log_x < 1, low_guess, high_guess)
 
     def newton(_, y):
         power = jnp.exp(y)
@@ -58,9 +60,9 @@ def digamma_gaps(x, xp: ModuleType = jnp):
     """Return (``log x - ψ(x)``, ``x ψ'(x) - 1``) for x > 0: both are about 1/(2x), positive and falling.
 
     Both have relative precision. The second is -x times the slope of the first. ``xp`` is the module of x, NumPy or
-    JAX's. Steps lead from x to larger numbers: log x - ψ(x) = 1/x - log(1 + 1/x) + log(x+1) - ψ(x+1), and ψ'(x) - 1/x =
-    1/(x² (x+1)) + ψ'(x+1) - 1/(x+1); there asymptotic series hold. A loop takes the steps: an axis of steps would keep
-    a compiler from vectorising along the last axis of x.
+    `jax.numpy`. Steps lead from x to larger numbers, for which asymptotic series hold: log x - ψ(x) = 1/x - log(1 +
+    1/x) + log(x+1) - ψ(x+1), and ψ'(x) - 1/x = 1/(x² (x+1)) + ψ'(x+1) - 1/(x+1). A loop takes the steps: an axis of
+    steps would keep a compiler from vectorising along the last axis of x.
     """
     shifts, terms = (10, 7) if x.dtype == "float64" else (4, 4)
     inverses = [1 / (x + shift) for shift in range(shifts + 1)]
@@ -74,10 +76,11 @@ def digamma_gaps(x, xp: ModuleType = jnp):
 
 
 def log_gamma_gap(x, xp: ModuleType = jnp):
-    """Return δ(x) = log Γ(x) - (x-½) log x + x - ½ log 2π ≈ 1/(12x), for x > 0; ``xp`` is NumPy or JAX's, as x is.
+    """Return δ(x) = log Γ(x) - (x-½) log x + x - ½ log 2π for x > 0: about 1/(12x).
 
-    From δ(x) = δ(x+1) + (x+½) log(1+1/x) - 1 and the asymptotic series for large x. The absolute error is a few
-    roundings of 1. `stirling_error` is the same function with a gradient, for x ≥ 1/2.
+    ``xp`` is the module of x, NumPy or `jax.numpy`. Steps δ(x) = δ(x+1) + (x+½) log(1+1/x) - 1 lead to large x, for
+    which the asymptotic series holds. The absolute error is a few roundings of 1. `stirling_error` is the same function
+    with a gradient, for x ≥ 1/2.
     """
     shifts, terms = (10, 7) if x.dtype == "float64" else (4, 4)
     near = xp.where(x < shifts, x, 1.0)
@@ -87,7 +90,7 @@ def log_gamma_gap(x, xp: ModuleType = jnp):
 
 
 def _horner(coefficients, x):
-    """Return the polynomial Σ c_k x^k by Horner's rule; ``coefficients`` are c_0, c_1, …"""
+    """Return the polynomial c_0 + c_1 x + c_2 x² + … by Horner's rule; ``coefficients`` are c_0, c_1, c_2, …"""
     value = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         value = value * x + coefficient
@@ -102,8 +105,8 @@ _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 1
 def stirling_error(z: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return δ(z) = log Γ(z) - (z-½) log z + z - ½ log 2π, for z ≥ 1/2: about 1/(12 z).
 
-    The asymptotic series in Horner form, which converges fast for large z; δ(z) = δ(z+1) + (z+½) log(1+1/z) - 1 shifts
-    smaller arguments there. Absolute error 1e-15 in float64, 3e-7 in float32; for z ≥ 10 this is the relative error.
+    The asymptotic series converges fast for large z; steps δ(z) = δ(z+1) + (z+½) log(1+1/z) - 1 lead there from small
+    z. The absolute error is 1e-15 in float64 and 3e-7 in float32; for z ≥ 10 this is the relative error.
     """
     shifts, terms, near, far = _shift(z)
     steps = sum((near + (i + 0.5)) * jnp.log1p(1 / (near + i)) - 1 for i in range(shifts))
@@ -112,7 +115,7 @@ def stirling_error(z: Float[Array, "..."]) -> Float[Array, "..."]:
 
 @stirling_error.defjvp
 def _stirling_error_jvp(primals, tangents):
-    """Return δ(z) and its tangent δ'(z) dz for ``primals`` (z,) and ``tangents`` (dz,), by the series and the steps."""
+    """Return δ(z) and its tangent δ'(z) dz, given ``primals`` (z,) and ``tangents`` (dz,): the gradient's rule."""
     (z,), (dz,) = primals, tangents
     shifts, terms, near, far = _shift(z)
     steps = sum(jnp.log1p(1 / (near + i)) - (near + (i + 0.5)) / ((near + i) * (near + (i + 1))) for i in range(shifts))
@@ -125,7 +128,8 @@ def _stirling_error_jvp(primals, tangents):
 def _shift(z):
     """Return (number of steps, number of terms of the series, argument of the steps, argument of the series) for δ(z).
 
-    The steps lead from z, if it is less than their number, to the argument of the series.
+    Steps are taken where z is less than their number. They lead from z, the argument of the steps, to that of the
+    series. Elsewhere the argument of the series is z, and that of the steps is 1, which is not used.
     """
     shifts, terms = (10, 8) if z.dtype == jnp.float64 else (3, 5)
     is_small = z < shifts
@@ -135,10 +139,12 @@ def _shift(z):
 def entropy_gap(t: Float[Array, "..."], rest: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return S(t) = (1+t) log(1+t) + (1-t) log(1-t) for 0 ≤ t < 1; ``rest`` is 1 - t > 0, to relative precision.
 
-    The relative error stays small near t = 0, where S(t) ≈ t², and near t = 1, where 1 - t from t would lose digits.
+    The relative error stays small near t = 0, where S(t) ≈ t². It also does near t = 1, where 1 - t would lose digits
+    if it was computed from t.
     """
     is_near = t < 0.5  # both forms are computed everywhere, each at a harmless number where it is not used
     near_t = jnp.where(is_near, t, 0.25)
     series = 2 * near_t * near_t + (1 + near_t) * log1p_minus(near_t) + (1 - near_t) * log1p_minus(-near_t)
-    far_t, far_rest = jnp.where(is_near, 0.5, t), jnp.where(is_near, 0.5, rest)
+    far_t = jnp.where(is_near, 0.5, t)
+    far_rest = jnp.where(is_near, 0.5, rest)
     return jnp.where(is_near, series, (1 + far_t) * jnp.log1p(far_t) + far_rest * jnp.log(far_rest))

@@ -26,7 +26,7 @@ _TRIANGLE = np.triu(np.ones((64, 64), np.float32), 1)
 
 
 def sum_in_order(x: Shaped[Array, "..."], axis: int = -1, *, keepdims: bool = False) -> Num[Array, "..."]:
-    """Return the sum along an axis, with a rounding that depends only on the numbers and the length of the axis.
+    """Return the sum of ``x`` along ``axis``, rounded in a way that depends only on the numbers and the axis's length.
 
     With ``keepdims`` the axis stays, with length 1. Up to 32 numbers are added from the first to the last. Tangents are
     summed by `jax.numpy.sum`, since this sum has no transpose.
@@ -37,14 +37,17 @@ def sum_in_order(x: Shaped[Array, "..."], axis: int = -1, *, keepdims: bool = Fa
 
 
 def add_up(x: Any, axis: int, *, keepdims: bool = False) -> Any:
-    """Return the sum along an axis, which stays with ``keepdims``: `sum_in_order` for arrays of JAX, else NumPy's."""
+    """Return the sum of ``x`` along ``axis``: NumPy's for its arrays, `sum_in_order` for JAX's.
+
+    With ``keepdims`` the axis stays, with length 1.
+    """
     if isinstance(x, np.ndarray):
         return x.sum(axis=axis, keepdims=keepdims)
     return sum_in_order(x, axis, keepdims=keepdims)
 
 
 def is_sum_in_order(params: dict[str, Any]) -> bool:
-    """Return whether a reduction in a traced program is a `sum_in_order`, given the reduction's parameters there."""
+    """Return whether a reduction in a traced program is a `sum_in_order`; ``params`` are those of its equation."""
     scalar = jnp.zeros((), params["jaxpr"].in_avals[0].dtype)
     return str(params["jaxpr"]) == str(jax.make_jaxpr(_add)(scalar, scalar))
 
@@ -63,43 +66,48 @@ def _sum(x: Float[Array, "..."], axis: int) -> Float[Array, "..."]:
 
 @_sum.defjvp
 def _sum_jvp(axis, primals, tangents):
-    """Return the sum of ``primals`` (x,) and its tangent, the sum of ``tangents`` (dx,): the derivative of `_sum`."""
+    """Return (sum of x, its tangent: the sum of dx), given ``primals`` (x,) and ``tangents`` (dx,) of `_sum`."""
     return _sum(*primals, axis), jnp.sum(*tangents, axis=axis)
 
 
 def scale_and_move(x: Float[Array, "..."], scale: Array, move: Array) -> Float[Array, "..."]:
-    """Return ``scale * x + move``, rounded after the product and after the sum, which no compiler can fuse here."""
+    """Return ``scale * x + move``, rounded after the product and again after the sum: no compiler can fuse the two."""
     product = scale * x
     return jnp.where(jnp.isnan(product), jnp.asarray(jnp.nan, product.dtype), product) + move
 
 
 def rounded(product: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return a finite product unchanged, in a form that keeps a compiler from fusing it with a sum that it enters."""
+    """Return ``product`` (finite) unchanged, in a form that no compiler fuses with a sum in which it is a term."""
     largest = jnp.finfo(product.dtype).max
     return jnp.clip(product, -largest, largest)
 
 
 def safe_divide(numerator: Array, denominator: Array, otherwise: float | Array = 0.0) -> Array:
-    """Return ``numerator / denominator``, and ``otherwise`` where the denominator is zero, with gradient 0 there."""
+    """Return ``numerator / denominator``; where the denominator is zero, ``otherwise``, with gradient 0."""
     zero = denominator == 0
     return jnp.where(zero, otherwise, _divide(numerator, jnp.where(zero, 1, denominator)))
 
 
 @jax.custom_jvp
 def _divide(numerator: Array, denominator: Array) -> Array:
-    """Return the quotient; JAX's own slope has the squared denominator, which leaves the range of floats."""
+    """Return ``numerator / denominator``, with a derivative of its own that does not square the denominator.
+
+    JAX's derivative of a quotient does, and a square may leave the range of floats.
+    """
     return numerator / denominator
 
 
 @_divide.defjvp
 def _divide_jvp(primals, tangents):
-    """Return the quotient q of ``primals`` (x, y) and its tangent (dx - q dy)/y for ``tangents`` (dx, dy)."""
+    """Return (quotient q = x/y, its tangent (dx - q dy)/y), given ``primals`` (x, y) and ``tangents`` (dx, dy)."""
     quotient = _divide(*primals)
-    return quotient, (tangents[0] - quotient * tangents[1]) / primals[1]
+    # Integers have tangents of a type without numbers.
+    dx, dy = (0.0 if d.dtype == jax.dtypes.float0 else d for d in tangents)
+    return quotient, (dx - quotient * dy) / jnp.asarray(primals[1], quotient.dtype)
 
 
 def divide_by_shared(numerator: Array, denominator: Array, otherwise: float | Array = 0.0) -> Array:
-    """Return `safe_divide` of its arguments, each quotient correctly rounded, even if numerators share a denominator.
+    """Return `safe_divide` of the arguments, each quotient correctly rounded even if numerators share a denominator.
 
     XLA would multiply by the reciprocal of a denominator that is broadcast: 41/41 would be 0.99999994, and 0.5 -
     20.5/41 not zero. Here the denominator depends on the numerator, so it is not broadcast. A barrier would also do,
@@ -111,54 +119,57 @@ def divide_by_shared(numerator: Array, denominator: Array, otherwise: float | Ar
 
 
 def shares_of(counts: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return counts divided by their sum over classes; equal shares where the sum is zero, with gradient 0 there."""
+    """Return ``counts`` divided by their sum over classes; where the sum is zero, equal shares, with gradient 0."""
     return divide_by_shared(counts, sum_in_order(counts, keepdims=True), 1 / counts.shape[-1])
 
 
 @jax.custom_jvp
 def floored_log(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return ``log(max(x, tiny))``, with the smallest normal float as tiny: finite at zero, as a loss needs it.
+    """Return ``log(max(x, tiny))``, where tiny is the smallest normal float: finite at zero, as losses need it.
 
-    The gradient is 1/max(x, √tiny): large and finite at zero, so that a loss can still move away from it.
+    The gradient is 1/max(x, √tiny): large and finite at zero, so that an optimiser can still move x away from zero.
     """
     return jnp.log(jnp.maximum(x, jnp.finfo(x.dtype).tiny))
 
 
 @floored_log.defjvp
 def _floored_log_jvp(primals, tangents):
-    """Return `floored_log` of ``primals`` (x,) and its tangent for ``tangents`` (dx,)."""
+    """Return (`floored_log` of x, its tangent), given ``primals`` (x,) and ``tangents`` (dx,)."""
     (x,), (dx,) = primals, tangents
     return floored_log(x), dx / jnp.maximum(x, jnp.finfo(x.dtype).tiny ** 0.5)
 
 
 def log_softmax(x: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return `jax.nn.log_softmax` along the last axis, computed by `sum_in_order`."""
+    """Return `jax.nn.log_softmax` of ``x`` along the last axis, with sums by `sum_in_order`."""
     shifted = x - lax.stop_gradient(jnp.max(x, axis=-1, keepdims=True))
     return shifted - jnp.log(sum_in_order(jnp.exp(shifted), keepdims=True))
 
 
 def softmax(x: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return `jax.nn.softmax` along the last axis, computed by `sum_in_order`."""
+    """Return `jax.nn.softmax` of ``x`` along the last axis, with sums by `sum_in_order`."""
     power = jnp.exp(x - lax.stop_gradient(jnp.max(x, axis=-1, keepdims=True)))
     return power / sum_in_order(power, keepdims=True)
 
 
 def log_average(logs: Float[Array, "... terms"], weights: Float[Array, "terms"]) -> Float[Array, "..."]:
-    """Return log Σ w exp(x), with x in ``logs`` and w ≥ 0 in ``weights``, by `sum_in_order`; x may be NaN if w = 0.
+    """Return log Σ w exp(x) over terms, with x in ``logs`` and w ≥ 0 in ``weights``; x may be NaN where w is 0.
 
-    Gradient: smooth in the weights, 0 included; 0 where the sum is.
+    Terms are added by `sum_in_order`. Where the sum is 0 the result is -inf, with gradient 0. The gradient is smooth in
+    the weights, also where a weight is 0.
     """
     largest = jnp.max(jnp.where(weights != 0, logs, -jnp.inf), axis=-1, keepdims=True)
     largest = lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, jnp.zeros_like(largest)))
     # A term of weight 0 adds nothing, but has a slope in its weight: kept finite, as the term may be the largest.
     shifted = jnp.where((weights == 0) & jnp.isnan(logs), -jnp.inf, logs) - largest
-    total = sum_in_order(jnp.exp(jnp.minimum(shifted, np.log(jnp.finfo(logs.dtype).max) / 2)) * weights)
+    limit = np.log(jnp.finfo(logs.dtype).max) / 2
+    total = sum_in_order(jnp.exp(jnp.minimum(shifted, limit)) * weights)
     is_zero = total == 0
-    return jnp.where(is_zero, -jnp.inf, jnp.log(jnp.where(is_zero, jnp.ones_like(total), total)) + largest[..., 0])
+    log_total = jnp.log(jnp.where(is_zero, jnp.ones_like(total), total)) + largest[..., 0]
+    return jnp.where(is_zero, -jnp.inf, log_total)
 
 
 def float_dtype(*arrays) -> jnp.dtype:
-    """Return the dtype to compute in: the common one of the arrays' floats, or without any the default for floats."""
+    """Return the dtype to compute in: the common one of those ``arrays`` that hold floats, else JAX's default float."""
     # Only dtypes are read: to put an array on a device would compile a program for its shape.
     dtypes = [jax.dtypes.canonicalize_dtype((a if hasattr(a, "dtype") else jnp.asarray(a)).dtype) for a in arrays]
     floats = [dtype for dtype in dtypes if jnp.issubdtype(dtype, jnp.floating)]
@@ -166,7 +177,7 @@ def float_dtype(*arrays) -> jnp.dtype:
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return the rounded sum s and its exact rounding error e: ``a + b = s + e`` (Knuth)."""
+    """Return (rounded sum s, its exact rounding error e): ``a + b = s + e`` (Knuth)."""
     s = a + b
     # The parts of b and of a that arrived in s: the differences are exact, whichever of a and b is larger.
     b_seen = s - a
@@ -174,17 +185,19 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """Return the rounded product p and its rounding error e: ``a b = p + e`` (Dekker), to twice the precision."""
+    """Return (rounded product p, its rounding error e): ``a b = p + e`` to twice the precision (Dekker)."""
     # Bits cut a float in halves: Dekker's way is undone by compilers that fuse a product and a sum.
     bits = {4: jnp.int32, 8: jnp.int64}[a.dtype.itemsize]
-    keep = jnp.asarray(-(1 << (jnp.finfo(a.dtype).nmant + 2) // 2), bits)
+    keep = jnp.asarray(-(1 << (jnp.finfo(a.dtype).nmant + 2) // 2), bits)  # all bits but those of the lower half
 
     def split(x):
+        """Return (leading half of the digits of ``x``, the rest)."""
         high = lax.bitcast_convert_type(lax.bitcast_convert_type(x, bits) & keep, x.dtype)
         return high, x - high
 
     product = rounded(a * b)
-    (a_high, a_low), (b_high, b_low) = split(a), split(b)
+    a_high, a_low = split(a)
+    b_high, b_low = split(b)
     # Each product is rounded before it is added, in every program: else last bits would differ between programs.
     error = (a_high * b_high - product) + rounded(a_high * b_low) + rounded(a_low * b_high)
     return product, error + rounded(a_low * b_low)
@@ -198,20 +211,20 @@ class TwoFloat(NamedTuple):
 
     @property
     def value(self) -> Float[Array, "..."]:
-        """The nearest single float."""
+        """The single float nearest to the number."""
         return self.high + self.low
 
     def plus(self, other: "TwoFloat") -> "TwoFloat":
-        """Return the sum with ``other``, to twice the precision."""
+        """Return this number plus ``other``, to twice the precision."""
         high, error = two_sum(self.high, other.high)
         return type(self)(*two_sum(high, error + (self.low + other.low)))
 
     def minus(self, other: "TwoFloat") -> "TwoFloat":
-        """Return the number less ``other``, to twice the precision: zero exactly where the numbers are equal."""
+        """Return this number less ``other``, to twice the precision: zero exactly where the two are equal."""
         return self.plus(TwoFloat(-other.high, -other.low))
 
     def divided_by(self, divisor: float | int) -> "TwoFloat":
-        """Return the quotient by a plain number ``divisor``, to twice the precision."""
+        """Return this number divided by the plain number ``divisor``, to twice the precision."""
         # The divisor depends on each number: XLA would multiply by a constant's reciprocal, and cancel dividing and
         # multiplying by it.
         divisors = jnp.where(jnp.isnan(self.high), self.high, jnp.asarray(divisor, self.high.dtype))
@@ -222,7 +235,7 @@ class TwoFloat(NamedTuple):
 
 
 def two_float_from_limbs(low: UInt32[Array, "..."], high: Int[Array, "..."]) -> TwoFloat:
-    """Return the integer ``high 2³² + low`` as two floats: exact below 2⁴⁸ in float32, below 2⁵³ in float64."""
+    """Return the integer ``high 2³² + low`` as a `TwoFloat`: exact below 2⁴⁸ in float32, below 2⁵³ in float64."""
     dtype = jnp.result_type(float)
     total, error = two_sum(high.astype(dtype) * 2.0**32, (low >> 16).astype(dtype) * 2.0**16)
     total, last_error = two_sum(total, (low & 0xFFFF).astype(dtype))
@@ -230,7 +243,7 @@ def two_float_from_limbs(low: UInt32[Array, "..."], high: Int[Array, "..."]) -> 
 
 
 def two_floats(counts: Num[Array, "..."]) -> TwoFloat:
-    """Return counts >= 0 as two floats: exact for integers of 32 bits, and for wider ones below 2⁵³."""
+    """Return ``counts`` >= 0 as a `TwoFloat`: exact for integers of 32 bits, and for wider ones below 2⁵³."""
     if counts.dtype in (jnp.int32, jnp.uint32) and jnp.result_type(float) == jnp.float32:
         return two_float_from_limbs(counts.astype(jnp.uint32), jnp.zeros(counts.shape, jnp.int32))
     high = counts.astype(float_dtype(counts))
@@ -238,14 +251,18 @@ def two_floats(counts: Num[Array, "..."]) -> TwoFloat:
 
 
 def sum_before(values: Int32[Array, "n"], largest: int) -> Int32[Array, "n"]:
-    """Return the sum of the values before each position; they are ≥ 0, add to at most ``largest``, and 64 divides n."""
+    """Return the sum of the ``values`` before each position.
+
+    The values must be ≥ 0 and add to at most ``largest``; n must be a multiple of 64.
+    """
     if default_platform() != "cpu" or largest >= 2**24:
         return jnp.cumsum(values) - values
     # Products with a triangle of ones: exact, since float32 holds integers below 2²⁴.
     rows = values.reshape(-1, 64).astype(jnp.float32)
-    within = jnp.matmul(rows, _TRIANGLE, precision="highest").astype(jnp.int32)
-    totals = jnp.sum(values.reshape(-1, 64), axis=1, dtype=values.dtype)
-    return (within + (jnp.cumsum(totals) - totals)[:, None]).reshape(-1)
+    sum_within_row = jnp.matmul(rows, _TRIANGLE, precision="highest").astype(jnp.int32)
+    row_sums = jnp.sum(values.reshape(-1, 64), axis=1, dtype=values.dtype)
+    sum_before_row = jnp.cumsum(row_sums) - row_sums
+    return (sum_within_row + sum_before_row[:, None]).reshape(-1)
 
 
 AnyCounts = TypeVar("AnyCounts", Array, np.ndarray)
@@ -254,7 +271,7 @@ LARGEST_TABLE, ENTRIES_A_ROW = 2**22, 32
 
 
 def as_counts(counts) -> Num[Array, "..."]:
-    """Return counts as an array of JAX; integers of the host that JAX's own integers cannot hold become floats.
+    """Return ``counts`` as an array of JAX; integers of the host that JAX's integers cannot hold become floats.
 
     Floats of 16 bits become float32: they hold no count beyond 65504, and fewer digits than a sum over trees needs.
     Booleans become 0 and 1 as int32. Raises a TypeError if ``counts`` holds no numbers.
@@ -276,7 +293,7 @@ def as_counts(counts) -> Num[Array, "..."]:
 
 
 def checked_counts(counts) -> Num[Array, "... classes"]:
-    """Return `as_counts` of counts; raise a ValueError unless they are finite, >= 0, and have an axis of classes."""
+    """Return ``counts`` as `as_counts` does; raise a ValueError unless they are finite, >= 0, and have a class axis."""
     counts = as_counts(counts)
     check_class_axis(counts)
     check_counts(counts)
@@ -284,7 +301,7 @@ def checked_counts(counts) -> Num[Array, "... classes"]:
 
 
 def counts_dtype(*tables) -> jnp.dtype:
-    """Return the dtype that holds the counts of all tables: `float_dtype` if some are floats, else an integer type."""
+    """Return the dtype that holds the counts of all ``tables``: `float_dtype` if some are floats, else an integer's."""
     dtypes = [jax.dtypes.canonicalize_dtype(table.dtype) for table in tables]
     if any(jnp.issubdtype(dtype, jnp.floating) for dtype in dtypes):
         return float_dtype(*tables)
@@ -292,30 +309,23 @@ def counts_dtype(*tables) -> jnp.dtype:
 
 
 def subtract_counts(counts: AnyCounts, part: AnyCounts) -> AnyCounts:
-    """Return counts less ``part`` of them, such as an instance's; exactly 0 where the rest may be a rounding error."""
+    """Return ``counts - part``, the part being some of the counts; exactly 0 where the rest may be a rounding error."""
     rest = counts - part
     tolerance = 4 * float(np.finfo(np.float32).eps) * counts.astype(float_dtype(counts))
     return rest.__array_namespace__().where(rest.astype(tolerance.dtype) <= tolerance, rest.dtype.type(0), rest)
 
 
 def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (distinct rows, sorted; index of each row among them), as `numpy.unique` does, but faster."""
+    """Return (distinct rows of ``rows``, sorted; index of each row among them), as `numpy.unique` does, but faster."""
     most_entries = min(LARGEST_TABLE, ENTRIES_A_ROW * len(rows))
     if rows.size and rows.min() >= 0 and rows.max() < most_entries:
         # Rows of small counts, as in leaves, are digits of a number: a table of numbers replaces sorting.
         n_values = np.array([column.max() for column in rows.T], np.int64) + 1
-        small_rows = rows.astype(np.int32) if np.log2(n_values).sum() <= np.log2(most_entries) + 1e-9 else None
-        if small_rows is not None and (rows.dtype.kind in "iu" or np.array_equal(small_rows, rows)):
-            # Rows are numbers of a mixed radix: marks in a table show which are present, in their order.
-            row_number = np.zeros(len(rows), np.int32)
-            for column, radix in zip(small_rows.T, n_values, strict=True):
-                row_number *= int(radix)
-                row_number += column
-            marks = np.zeros(np.prod(n_values), np.int32)
-            marks[row_number] = 1
-            present = np.flatnonzero(marks)
-            index = np.cumsum(marks, dtype=np.int32) - 1
-            return np.stack(np.unravel_index(present, tuple(n_values)), axis=1).astype(rows.dtype), index[row_number]
+        if np.log2(n_values).sum() <= np.log2(most_entries) + 1e-9:
+            small_rows = rows.astype(np.int32)
+            if rows.dtype.kind in "iu" or np.array_equal(small_rows, rows):
+                distinct, index = _distinct_by_table(small_rows, n_values)
+                return distinct.astype(rows.dtype), index
     order = np.lexsort(rows.T[::-1])
     ordered = rows[order]
     is_new = np.ones(len(rows), bool)
@@ -325,36 +335,56 @@ def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ordered[is_new], index
 
 
+def _distinct_by_table(rows: Int32[np.ndarray, "rows columns"], n_values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the result of `distinct_rows` where each column has few values, from 0 up to its ``n_values - 1``."""
+    # Rows are numbers of a mixed radix: marks in a table show which are present, in their order.
+    row_number = np.zeros(len(rows), np.int32)
+    for column, radix in zip(rows.T, n_values, strict=True):
+        row_number *= int(radix)
+        row_number += column
+    marks = np.zeros(np.prod(n_values), np.int32)
+    marks[row_number] = 1
+    present = np.flatnonzero(marks)
+    index = np.cumsum(marks, dtype=np.int32) - 1
+    return np.stack(np.unravel_index(present, tuple(n_values)), axis=1), index[row_number]
+
+
 def distinct_counts(counts: np.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
-    """Return the ``count_table`` and ``code`` of a `Forest` for counts ``[trees nodes classes]``."""
+    """Return (``count_table``, ``code``) of a `Forest` with ``counts [trees nodes classes]``."""
     n_trees, n_nodes, n_classes = counts.shape
-    rows, inverse = distinct_rows(np.concatenate([np.zeros((1, n_classes)), counts.reshape(-1, n_classes)]))
-    return padded_table(rows), jnp.asarray(inverse[1:].reshape(n_trees, n_nodes).astype(np.int32), jnp.int32)
+    no_counts = np.zeros((1, n_classes))  # the first row of each table, also if no leaf has it
+    rows, row_of_node = distinct_rows(np.concatenate([no_counts, counts.reshape(-1, n_classes)]))
+    code = row_of_node[1:].reshape(n_trees, n_nodes).astype(np.int32)
+    return padded_table(rows), jnp.asarray(code, jnp.int32)
 
 
 def padded_table(table: np.ndarray):
-    """Return `narrowest_counts` of a table with rows of zeros appended up to a power of two, 1024 at least."""
+    """Return ``table`` as an array of JAX of its `narrowest_dtype`, with rows of zeros appended.
+
+    The number of rows becomes a power of two, 1024 at least.
+    """
     padded = np.zeros((power_of_two(len(table), 1024), table.shape[1]))
     padded[: len(table)] = table
     return narrowest_counts(padded)
 
 
 def narrowest_counts(table: np.ndarray) -> jnp.ndarray:
-    """Return counts as an array of JAX of their `narrowest_dtype`."""
+    """Return a ``table`` of counts as an array of JAX of its `narrowest_dtype`."""
     dtype = narrowest_dtype(table)
     return jnp.asarray(table.astype(dtype), dtype)  # JAX would compile a program that converts
 
 
 def narrowest_dtype(table: np.ndarray) -> np.dtype:
-    """Return int32 if the counts are integers that fit, else the default dtype of floats."""
+    """Return int32 if the counts in ``table`` are integers that int32 holds, else JAX's default dtype of floats."""
     # With integers sums and ties over trees are exact; fractions come from weights.
     integral = np.all(table == np.rint(table)) and table.max(initial=0) < 2**31
     return np.dtype(np.int32) if integral else jnp.result_type(float)
 
 
 def unit_weight(weight: np.ndarray) -> float:
-    """Return the weight that counts as one row: 1, since weights are repeats; or the largest weight if that is below 1.
+    """Return the weight that counts as one row, among the weights ``weight`` of rows.
 
-    It is 1 if all weights are 0, or there are none.
+    It is 1, since weights are repeats; or the largest weight if that is below 1. If all weights are 0, or there are
+    none, it is 1.
     """
     return float(min(1, weight.max(initial=0))) or 1.0

@@ -32,8 +32,9 @@ def combine_masses(
     The sets are ∅, the singletons, and Ω, which are closed under intersection: ∅ absorbs, Ω is neutral, and two
     different singletons meet in ∅.
 
-    The cautious rule is for mass functions that may share evidence. A mass function with m(Ω) > 0 is in exactly one way
-    the conjunctive combination of simple ones with m(A) = 1 - w(A) and m(Ω) = w(A). On ∅, the singletons and Ω
+    The cautious rule is for mass functions that may share evidence. A mass function with m(Ω) > 0 is, in exactly one
+    way, the conjunctive combination of simple mass functions. That of a set A has m(A) = 1 - w(A) and m(Ω) = w(A), with
+    the canonical weight w(A). On ∅, the singletons and Ω
 
     .. math:: w(\{c\}) = \frac{m(\Omega)}{m(\{c\}) + m(\Omega)}, \qquad
               w(\emptyset) = m(\Omega) \prod_c \frac{m(\{c\}) + m(\Omega)}{m(\Omega)}
@@ -109,22 +110,32 @@ def combine_masses(
 
 @jit(static_argnames="normalized")
 def _conjunctive(masses, normalized):
-    """Combine masses ``[... trees sets]`` over trees, and normalise them (Dempster's rule) if ``normalized``.
+    """Return ``masses [... trees sets]`` combined over trees by the conjunctive rule, ``[... sets]``.
 
-    Normalised masses are combined as class mass and exponent (`_Class`), so that none underflow.
+    With ``normalized`` the result is divided by 1 - m(∅) (Dempster's rule). The masses of each class then have a scale
+    of their own (`_Class`), so that none underflow.
     """
     by_tree = jnp.moveaxis(masses, -2, 0)
     if normalized:
+
+        def combine_scaled(so_far, mass):
+            return _combined_by_class(so_far, mass), None
+
         start = _rescaled(_Class(by_tree[0, ..., 1:-1], _per_class(by_tree[0]), jnp.int32(0)))
-        combined, _ = lax.scan(lambda a, b: (_combined_by_class(a, b), None), start, by_tree[1:])
+        combined, _ = lax.scan(combine_scaled, start, by_tree[1:])
         return _normalized(combined)
-    combined, _ = lax.scan(lambda a, b: (_combined(a, b), None), by_tree[0], by_tree[1:])
+
+    def combine(so_far, mass):
+        return _combined(so_far, mass), None
+
+    combined, _ = lax.scan(combine, by_tree[0], by_tree[1:])
     return combined
 
 
 def _combined(a, b):
     """Return the conjunctive combination of the mass functions ``a`` and ``b``, ``[... sets]``."""
-    singles_a, singles_b, omega_a, omega_b = a[..., 1:-1], b[..., 1:-1], a[..., -1:], b[..., -1:]
+    singles_a, omega_a = a[..., 1:-1], a[..., -1:]
+    singles_b, omega_b = b[..., 1:-1], b[..., -1:]
     singles = singles_a * singles_b + singles_a * omega_b + omega_a * singles_b
     # The sum over pairs of different singletons, as all pairs minus equal ones: listed, they would be classes² numbers.
     conflict = jnp.sum(singles_a, -1, keepdims=True) * jnp.sum(singles_b, -1, keepdims=True)
@@ -136,32 +147,36 @@ def _combined(a, b):
 class _Class(NamedTuple):
     """For each class c the masses m({c}) and m(Ω) of a combination, both divided by a power of two chosen for c.
 
-    Their sum is the commonality of the class, a product over trees; the scale keeps it near 1. Where one of the two
-    rounds to 0 beside the other, it is too small to change the class's commonality.
+    The sum m({c}) + m(Ω) is the commonality of the class, a product over trees; the power of two keeps it near 1. Where
+    one of the two masses rounds to 0 beside the other, it is too small to change the class's commonality.
     """
 
     single: Float[Array, "... classes"]
-    """m({c})."""
+    """m({c}), divided by the class's power of two."""
     omega: Float[Array, "... classes"]
-    """m(Ω), the same for all classes but for the scale."""
+    """m(Ω), which all classes share, divided by the class's power of two."""
     exponent: Int32[Array, "*classes"]
-    """Exponent of the scale: the masses are ``single`` and ``omega`` times 2 to this power."""
+    """Exponent of the power of two: the masses are ``single`` and ``omega`` times 2 to this power."""
 
 
 def _per_class(mass):
-    """Return m(Ω) of a mass function ``[... sets]``, repeated for each class."""
+    """Return m(Ω) of a mass function ``mass [... sets]``, repeated for each class: ``[... classes]``."""
     return jnp.broadcast_to(mass[..., -1:], mass[..., 1:-1].shape)
 
 
 def _combined_by_class(a: _Class, b) -> _Class:
-    """Return the combination so far, ``a``, combined with one more mass function ``b`` ``[... sets]``."""
-    single_b, omega_b = b[..., 1:-1], _per_class(b)
+    """Return ``a``, the combination of some trees' masses, combined with one more mass function ``b [... sets]``."""
+    single_b = b[..., 1:-1]
+    omega_b = _per_class(b)
     single = a.single * (single_b + omega_b) + a.omega * single_b
     return _rescaled(_Class(single, a.omega * omega_b, a.exponent))
 
 
 def _rescaled(a: _Class) -> _Class:
-    """Rescale each class of ``a`` so that its commonality lies between 1/2 and 1; an excluded class stays as it is."""
+    """Return ``a`` with each class scaled so that its commonality lies between 1/2 and 1.
+
+    A class that a tree excludes, whose commonality is 0, stays as it is.
+    """
     # Multiplying by a power of two rounds nothing, so the scale may change at every tree. It counts as constant.
     _, shift = jnp.frexp(lax.stop_gradient(a.single + a.omega))
     factor = jnp.ldexp(jnp.ones_like(a.single), -shift)
@@ -169,10 +184,11 @@ def _rescaled(a: _Class) -> _Class:
 
 
 def _normalized(a: _Class):
-    """Return normalised masses ``[... sets]`` from the scaled masses ``a``; m(∅) is 1 where every class is excluded."""
+    """Return the normalised masses ``[... sets]`` of a combination ``a``; m(∅) is 1 where every class is excluded."""
     is_possible = lax.stop_gradient(a.single + a.omega) > 0
     # A quarter of the smallest integer, so that differences of exponents do not overflow.
-    lowest, reach = jnp.iinfo(jnp.int32).min // 4, jnp.finfo(a.single.dtype).maxexp // 2
+    lowest = jnp.iinfo(jnp.int32).min // 4
+    reach = jnp.finfo(a.single.dtype).maxexp // 2  # half of the largest exponent of floats
     exponent = jnp.where(is_possible, a.exponent, lowest)
     best_class = jnp.argmax(exponent, axis=-1, keepdims=True)
     # An excluded class keeps its slope, which may be steep.
@@ -187,9 +203,9 @@ def _normalized(a: _Class):
 
 @jit(static_argnames="normalized")
 def _cautious(masses, normalized):
-    """Combine masses ``[... trees sets]`` by the minimum over trees of their canonical weights.
+    """Return ``masses [... trees sets]`` combined over trees by the cautious rule, ``[... sets]``.
 
-    With ``normalized`` the result is divided by 1 - m(∅).
+    Each canonical weight is the smallest of the trees' weights. With ``normalized`` the result is divided by 1 - m(∅).
     """
 
     def keep_smaller(smallest, mass):
@@ -201,7 +217,10 @@ def _cautious(masses, normalized):
 
 
 def _log_weights(mass):
-    """Return the logs of a mass function's canonical weights of ∅ and the singletons, ``[... 1 + classes]``."""
+    """Return the logs of the canonical weights that ``mass [... sets]`` gives to ∅ and the singletons.
+
+    The result is ``[... 1 + classes]``. A mass m(Ω) of 0 is raised to the smallest normal float.
+    """
     # m(Ω) = w(∅) Π_c w_c and m({c}) = m(Ω) (1/w_c - 1), so that w_c = m(Ω) / (m(Ω) + m({c})).
     omega = jnp.maximum(mass[..., -1:], jnp.finfo(mass.dtype).tiny)
     against = jnp.log1p(mass[..., 1:-1] / omega)
@@ -209,12 +228,13 @@ def _log_weights(mass):
 
 
 def _recombined(log_weights, normalized):
-    """Return the mass function ``[... sets]`` with canonical weights whose logs are given, as by `_log_weights`.
+    """Return the mass function ``[... sets]`` with the canonical weights whose logs are ``log_weights``.
 
-    It is ``normalized`` if asked for: the mass of ∅ is then 0.
+    These are in the form of `_log_weights`. With ``normalized`` the masses are divided by 1 - m(∅), and m(∅) is 0.
     """
     # m({c}) = w(∅) (1 - w_c) Π_{j≠c} w_j, m(Ω) = w(∅) Π_j w_j, and m(∅) is the rest.
-    log_empty, log_singles = log_weights[..., :1], log_weights[..., 1:]
+    log_empty = log_weights[..., :1]
+    log_singles = log_weights[..., 1:]
     same_class = jnp.eye(log_singles.shape[-1], dtype=bool)
     # Sums over the other singletons, added directly: total minus own weight would cancel.
     log_scale = jnp.sum(jnp.where(same_class, 0.0, log_singles[..., None, :]), axis=-1)
@@ -271,16 +291,17 @@ def pignistic(masses: Float[Array, "... sets"]) -> Float[Array, "... classes"]:
 
 @jit
 def _pignistic(masses):
-    """Return `pignistic` of checked masses."""
+    """Return `pignistic` of ``masses [... sets]`` that were checked."""
     n_classes = masses.shape[-1] - 2
     total = masses[..., 1:].sum(axis=-1, keepdims=True)
     return safe_divide(masses[..., 1:-1] + masses[..., -1:] / n_classes, total, 1 / n_classes)
 
 
 def checked(masses: Array | np.ndarray, *, trees: bool = False) -> Float[Array, "... sets"]:
-    """Return the masses as floats; raise a ValueError if they are not masses.
+    """Return ``masses [... sets]`` as floats; raise a ValueError unless they are >= 0 and add to 1.
 
-    With ``trees`` they must also have an axis of trees, which is not empty.
+    There must be at least four sets, and with ``trees`` an axis of trees, which is not empty. Traced values are not
+    checked.
     """
     check_numbers("masses", masses)
     masses = copy_in(masses)

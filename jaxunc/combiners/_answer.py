@@ -1,4 +1,4 @@
-"""The answer of most combiners, its read-outs, and the steps to it: lift each tree's leaves, merge, finish, read.
+"""The answer of most combiners, and the steps to it: lift each tree's leaves, merge, finish, read one field.
 
 `combine_counts` takes these steps for counts ``[... trees classes]``. Where instances are streamed, `jaxunc.inference`
 takes the same steps one by one.
@@ -25,7 +25,10 @@ Parameters = ParamSpec("Parameters")
 
 
 class Answer(NamedTuple):
-    """The read-outs of one merged statistic. Under `jax.jit` only those that are used are computed."""
+    """The answer of most combiners: scores and probabilities of classes.
+
+    Under `jax.jit` only the fields that are used are computed.
+    """
 
     class_scores: Float[Array, "... classes"]
     """A number per class, larger is better; the largest decides (the lowest index on ties). They do not saturate, so
@@ -41,7 +44,8 @@ class Answer(NamedTuple):
     def predicted(self) -> Int[Array | np.ndarray, "..."]:
         """The class with the largest class score (the lowest index on ties).
 
-        Where all class scores are -inf (every class vetoed), it is the most probable class. NumPy scores give NumPy.
+        Where all class scores are -inf, since every class is vetoed, it is the most probable class. The result is a
+        NumPy array if the scores are.
         """
         xp = np if isinstance(self.class_scores, np.ndarray) else jnp
         scores = self.class_scores
@@ -52,11 +56,15 @@ class Answer(NamedTuple):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The names of outputs that `columns` takes."""
+        """The names of the outputs that `columns` makes: "class", "score" and, where there is one, "probability"."""
         return ("class", "score", *(("probability",) if self.probability is not None else ()))
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return ``{output: array}`` for "class", "probability" or "score" (the margin for two classes)."""
+        """Return the NumPy array that the name ``output`` stands for, as the dictionary ``{output: array}``.
+
+        "class" stands for `predicted`, "probability" for `probability`. "score" stands for the `margin` of two classes,
+        or the class scores of more.
+        """
         if output == "class":
             return {output: np.asarray(self.predicted)}
         if output == "probability":
@@ -66,12 +74,18 @@ class Answer(NamedTuple):
 
     @classmethod
     def from_shares(cls, shares: Array, class_scores: Array, score: Array | None) -> "Answer":
-        """Return an answer with ``shares`` as probabilities; their logarithms are floored by `floored_log`."""
+        """Return an answer with ``class_scores``, a ``score``, and ``shares`` as its probabilities.
+
+        The logarithms of the probabilities are finite (`floored_log`).
+        """
         return cls(class_scores, score, shares, floored_log(shares))
 
     @classmethod
     def from_log_evidence(cls, log_evidence: Array) -> "Answer":
-        """Return an answer with unnormalised log probabilities as class scores; the score is the logit (2 classes)."""
+        """Return an answer whose class scores are ``log_evidence``, and whose probabilities are their softmax.
+
+        The score is the difference of the two class scores; None for more than two classes.
+        """
         score = margin(log_evidence) if log_evidence.shape[-1] == 2 else None
         log_probability = log_softmax(log_evidence)
         return cls(log_evidence, score, jnp.exp(log_probability), log_probability)
@@ -105,17 +119,26 @@ def margin(class_scores: Float[Scores, "... 2"]) -> Float[Scores, "..."]:
 
 
 def read_answer(answer: PyTree, readout: str | None) -> PyTree:
-    """Replace each `Answer` in a pytree by its ``readout``; for None return the pytree as it is.
+    """Return a combiner's answer with each `Answer` in it replaced by one of its fields, named ``readout``.
 
-    Other leaves stay. Raises a ValueError if an answer does not have the read-out.
+    ``answer`` is an `Answer`, or a pytree of such answers and other values, which stay. If ``readout`` is None, it is
+    returned as it is. Raises a ValueError if an answer does not have that field.
     """
     if readout is None:
         return answer
+    nodes, structure = jax.tree.flatten(answer, is_leaf=_is_answer)
+    _check_readout(answer, [node for node in nodes if _is_answer(node)], readout)
+    arrays = [getattr(node, readout) if _is_answer(node) else node for node in nodes]
+    return jax.tree.unflatten(structure, arrays)
 
-    def is_answer(node: Any) -> bool:
-        return isinstance(node, Answer)
 
-    answers = [node for node in jax.tree.leaves(answer, is_leaf=is_answer) if is_answer(node)]
+def _is_answer(node: Any) -> bool:
+    """Return whether a node of a pytree is an `Answer`."""
+    return isinstance(node, Answer)
+
+
+def _check_readout(answer: PyTree, answers: list[Answer], readout: str) -> None:
+    """Raise a ValueError if one of ``answers``, all that a combiner's ``answer`` holds, lacks the field ``readout``."""
     if readout != "class_scores" and not answers:
         raise ValueError(
             f"this combiner has no {readout}: it answers with {kind_of(answer)}, not with an Answer. Call it directly."
@@ -129,7 +152,6 @@ def read_answer(answer: PyTree, readout: str | None) -> PyTree:
             f"{readout} is not defined for scores without a bound, such as those of linear and ucb. Rank by the class "
             "scores (call the combiner), or use Pooling, which gives leaves that weight and probabilities too."
         )
-    return jax.tree.map(lambda node: getattr(node, readout) if is_answer(node) else node, answer, is_leaf=is_answer)
 
 
 def kind_of(answer: Any) -> str:
@@ -170,10 +192,10 @@ def combine_counts(
     readout: str | None,
     mask: Bool[Array, "... trees"] | None = None,
 ) -> PyTree:
-    """Return the ``readout`` (the name of a field of `Answer`) of counts, or the whole answer if it is None.
+    """Return a combiner's answer for the counts of leaves; unless ``readout`` is None, only that field of it.
 
-    Leaves are lifted tree by tree, the trees whose ``mask`` is True are merged (None: all), and the result is finished.
-    Raises a ValueError if there are no trees.
+    Leaves are lifted tree by tree, and the trees whose ``mask`` is True are merged (all of them if it is None). Raises
+    a ValueError if there are no trees.
     """
     *leading_shape, n_trees, n_classes = counts.shape
     if n_trees == 0:
@@ -187,15 +209,17 @@ def combine_counts(
     stat = jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, counts_by_tree)
     tree_mask = None if mask is None else jnp.moveaxis(mask, -1, 0).reshape(n_trees, -1)
 
-    def restore_axes(part):  # a scalar of the tree stays a scalar
-        return part.reshape((*leading_shape, *part.shape[1:])) if part.ndim else part
+    def restore_axes(plane):  # a scalar of the tree stays a scalar
+        return plane.reshape((*leading_shape, *plane.shape[1:])) if plane.ndim else plane
 
-    return read_answer(combiner.finish(jax.tree.map(restore_axes, merged(combiner, stat, tree_mask))), readout)
+    merged_stat = jax.tree.map(restore_axes, merged(combiner, stat, tree_mask))
+    return read_answer(combiner.finish(merged_stat), readout)
 
 
 def lift_tree(combiner: PyTree, counts: Num[Array, "rows classes"]) -> PyTree:
-    """Return the statistic of one tree's leaves, as floats except for exact sums; collected scalars as planes.
+    """Return the statistic that ``combiner.lift`` makes of one tree's leaves, in the types that merges take.
 
+    Planes of exact sums keep their type, all others become floats. A scalar that is collected gets an entry per leaf.
     Raises a ValueError if a plane is neither a scalar nor has one entry per leaf along its first axis.
     """
     stat = combiner.lift(counts)
@@ -210,11 +234,12 @@ def lift_tree(combiner: PyTree, counts: Num[Array, "rows classes"]) -> PyTree:
             )
     kinds = merge_kinds(combiner.merge, stat)
     planes, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, stat))
-    # Only exact sums keep integers: other merges carry floats. What is collected is kept for each instance.
+    # Only exact sums keep integers: other merges carry floats.
     planes = [
         plane if kind == "exact_sum" else plane.astype(float_dtype(plane))
         for kind, plane in zip(kinds, planes, strict=True)
     ]
+    # What is collected is kept for each instance.
     planes = [
         jnp.broadcast_to(plane, (n_rows,)) if kind == "collect" and plane.ndim == 0 else plane
         for kind, plane in zip(kinds, planes, strict=True)
@@ -223,10 +248,10 @@ def lift_tree(combiner: PyTree, counts: Num[Array, "rows classes"]) -> PyTree:
 
 
 def merged(combiner: PyTree, stat: PyTree, passing: Bool[Array, "trees rows"] | None) -> PyTree:
-    """Return a statistic merged over trees, in order.
+    """Return the statistic ``stat`` of many trees merged into that of all, tree by tree in their order.
 
-    Arrays of ``stat`` are ``[trees rows ...]``, its scalars ``[trees]``. ``passing`` says which trees count for a row;
-    None: all.
+    Arrays of ``stat`` are ``[trees rows ...]``, its scalars ``[trees]``; the result has no axis of trees. ``passing``
+    is True where a tree counts for a row; None if all trees count.
     """
     planes, structure = jax.tree.flatten(stat)
     merging = Merging.of(combiner.merge, stat)
@@ -237,48 +262,55 @@ def merged(combiner: PyTree, stat: PyTree, passing: Bool[Array, "trees rows"] | 
 
 
 _lift_rows_once = jit(lift_tree)
-_SHORT, _LONG, _LIFTED_NUMBERS = 1024, 16384, 2**22
-"""Count vectors that are lifted in one call: `_LONG`, or `_SHORT` where that does not divide their number. With many
-classes (`MANY`) they are fewer, so that lifting makes about `_LIFTED_NUMBERS` numbers at a time."""
+_LONG = 16384
+"""Number of count vectors that are lifted in one call, if it divides the number of all."""
+_SHORT = 1024
+"""Number of count vectors that are lifted in one call, if `_LONG` does not divide the number of all."""
+_LIFTED_NUMBERS = 2**22
+"""About how many numbers one call makes of the vectors that it lifts, for more than `MANY` classes."""
 _MOST_LIFTED = 2**29
 """Upper limit of the numbers in a lifted table, 2 GB in float32; packing the table takes several times as much."""
-
-
 MANY = 32
 """Number of classes up to which numbers for every pair of classes, or `_LONG` vectors to lift, fit into memory."""
 
 
 def lifted_together(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
-    """Return how many count vectors are lifted at a time: a divisor of their number, so few programs are compiled."""
+    """Return how many of the count vectors ``counts`` are lifted in one call: a divisor of their number.
+
+    Thus all calls have one shape, and one compiled program.
+    """
     n_rows, n_classes = counts.shape
-    # The first that divides the number of vectors; their whole number, last, always does.
-    lengths = (_LONG, _SHORT, n_rows) if n_classes <= MANY else (_length(combiner, counts), n_rows)
-    return next(length for length in lengths if n_rows % length == 0)
+    lengths = [_length(combiner, counts)] if n_classes > MANY else [_LONG, _SHORT]
+    # The first length that divides the number of vectors; the number itself always does.
+    return next(length for length in (*lengths, n_rows) if n_rows % length == 0)
 
 
 def lift_rows(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> PyTree:
-    """Return the statistic of distinct count vectors, which all trees share, lifted some at a time.
+    """Return the statistic of distinct count vectors, which all trees share: planes ``[distinct ...]``, or scalars.
 
-    The number of vectors is a power of two. The counts must not be traced.
+    Each call lifts `lifted_together` of the vectors ``counts``, which must not be traced.
     """
-    if (length := lifted_together(combiner, counts)) == len(counts):
+    length = lifted_together(combiner, counts)
+    if length == len(counts):
         return _lift_rows_once(combiner, counts)
     rows = np.asarray(counts)  # cut and joined on the host, where that compiles nothing
     stats = [_lift_rows_once(combiner, rows[start : start + length]) for start in range(0, len(rows), length)]
 
-    def join(*rows):  # a number for the whole tree is the same in all parts
-        return jax.device_put(np.concatenate(rows)) if rows[0].ndim else rows[0]
+    def join(*planes):  # a scalar of the tree is the same in all calls
+        return jax.device_put(np.concatenate(planes)) if planes[0].ndim else planes[0]
 
     return jax.tree.map(join, *stats)
 
 
 def _length(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
-    """Return how many count vectors are lifted at a time where classes are many.
+    """Return how many of the count vectors ``counts`` to lift in one call where classes are more than `MANY`.
 
-    Raises a ValueError if the lifted table is too large.
+    It is a power of two, at most `_SHORT`. Raises a ValueError if the statistics of all vectors would not fit into
+    memory.
     """
     n_rows, n_classes = counts.shape
     stat_shapes = jax.eval_shape(_lift_rows_once, combiner, jax.ShapeDtypeStruct((1, n_classes), counts.dtype))
+    # The numbers that one vector is lifted to, and the counts that it is lifted from.
     lifted = max(n_classes, *(math.prod(plane.shape) for plane in jax.tree.leaves(stat_shapes)))
     if n_rows * lifted > _MOST_LIFTED:
         raise ValueError(
@@ -286,14 +318,18 @@ def _length(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
             f"{n_rows} distinct ones (padded): {n_rows * lifted * 4 / 2**30:.0f} GB. Pass a combiner that compares no "
             "pairs of classes, such as Mean or Pooling, or a forest with fewer leaves."
         )
-    return min(_SHORT, 1 << max(_LIFTED_NUMBERS // lifted, 1).bit_length() - 1)
+    n_vectors = max(_LIFTED_NUMBERS // lifted, 1)
+    return min(_SHORT, 1 << n_vectors.bit_length() - 1)  # the largest power of two up to ``n_vectors``
 
 
 # Fields that differ from tree to tree.
 
 
 def tree_axes(combiner: PyTree) -> PyTree:
-    """Return ``in_axes`` for `jax.vmap` over trees: 0 for the arrays of tree fields, None for all other leaves."""
+    """Return the pytree ``in_axes`` by which `jax.vmap` maps a combiner over trees.
+
+    It has 0 for each array of a tree field, and None for all other leaves of the combiner.
+    """
 
     def axis(path, leaf):
         """Return 0 if the leaf at this path has an axis of trees in front, else None."""
@@ -318,13 +354,14 @@ def tree_axes(combiner: PyTree) -> PyTree:
 
 def has_tree_fields(combiner: PyTree) -> bool:
     """Return whether any field of the combiner differs from tree to tree."""
-    return bool(jax.tree.leaves(tree_axes(combiner)))
+    return bool(jax.tree.leaves(tree_axes(combiner)))  # None is no leaf
 
 
 def check_tree_fields(combiner: PyTree, n_trees: int) -> None:
-    """Raise a ValueError unless every per-tree field has one entry per tree."""
+    """Raise a ValueError unless each tree field of the combiner has ``n_trees`` entries, or serves all trees."""
 
     def check(path, axis, leaf):
+        """Raise the error if the leaf at this path has an axis of trees of another length."""
         if axis == 0 and (jnp.ndim(leaf) == 0 or leaf.shape[0] != n_trees):
             raise ValueError(
                 f"{type(combiner).__name__}{jax.tree_util.keystr(path)} has shape {jnp.shape(leaf)}, but there are "
@@ -340,7 +377,10 @@ def check_tree_fields(combiner: PyTree, n_trees: int) -> None:
 def columns_of(
     counts: Num[Array, "... columns"], names: tuple[str, ...], wanted: tuple[str, ...]
 ) -> Num[Array, "... asked_columns"]:
-    """Return the columns of the count sets ``wanted`` from ``counts``, where those of ``names`` stand side by side."""
+    """Return those columns of ``counts`` that belong to the count sets ``wanted``, in the order of ``wanted``.
+
+    In ``counts`` the count sets ``names`` stand side by side, each with one column per class.
+    """
     if names == wanted:
         return counts
     n_classes = counts.shape[-1] // len(names)
@@ -350,7 +390,7 @@ def columns_of(
 
 
 def warn_if_sizes_are_lost(combiner: PyTree, counts: Num[Array, "... classes"]) -> None:
-    """Warn of counts that look like frequencies if the combiner reads leaf sizes."""
+    """Warn (FractionsWarning) if ``counts`` look like frequencies and the combiner's answer depends on leaf sizes."""
     if combiner.reads_sizes:
         warn_of_fractions(counts)
 
@@ -363,18 +403,19 @@ def check_own_scorers(combiner: PyTree, counts: Num[Array, "... classes"]) -> No
     scorers = list(combiner._own_scorers())
     if not scorers or not is_concrete(scorers, counts):
         return
-    all_counts, count_sets = counts, combiner.count_sets
+    count_sets = combiner.count_sets
     for scorer, names in scorers:
         with outside_traces():
-            counts = columns_of(all_counts, count_sets, names)
-            scores, bound = np.asarray(scorer(counts)), score_bound(scorer, counts.shape[-1])
-        if scores.shape not in (counts.shape, counts.shape[:-1]):  # lifting says what is wrong
+            leaves = columns_of(counts, count_sets, names)
+            scores = np.asarray(scorer(leaves))
+            bound = score_bound(scorer, leaves.shape[-1])
+        if scores.shape not in (leaves.shape, leaves.shape[:-1]):  # a wrong shape is refused when leaves are lifted
             continue
         if scores.size and np.abs(scores).max(initial=0, where=~np.isnan(scores)) > bound * (1 + 1e-4):
             index = np.unravel_index(np.nanargmax(np.abs(scores)), scores.shape)
             raise ValueError(
                 f"the scorer {getattr(scorer.func, '__name__', 'of the combiner')} gives the leaf "
-                f"{np.asarray(counts)[index[: counts.ndim - 1]].tolist()} the score {scores[index]:.6g}; scores up to "
+                f"{np.asarray(leaves)[index[: leaves.ndim - 1]].tolist()} the score {scores[index]:.6g}; scores up to "
                 f"±{bound:.6g} read as probabilities. Declare how far they reach, @jaxunc.scorers.scorer(width=…): inf "
                 "for scores without a bound, which have no probability."
             )

@@ -30,7 +30,7 @@ from ._combiner import Combiner, learned_field, tree_field
 
 
 class BeliefRule(Combiner[Answer]):
-    """Settings, lift and finish that `DempsterRule` and `CautiousRule` share; abstract, since it has no merge."""
+    """The common base of `DempsterRule` and `CautiousRule`, which differ in their merge alone; abstract."""
 
     silence: eqx.AbstractClassVar[float]
     """What a leaf contributes for a class that it does not speak against: the neutral value of the merge."""
@@ -89,18 +89,21 @@ class BeliefRule(Combiner[Answer]):
         preference = leaf.preference
         signed_mass = preference if self.reliability is None else self.reliability.astype(preference.dtype) * preference
         # An evenly split leaf is not silent: it says 0, with the mean of the slopes of both sides, of which one is 0.
-        is_split, constant = (preference == 0) & jnp.any(counts > 0, axis=-1), lax.stop_gradient(signed_mass)
-        falling, rising = (constant - signed_mass) / 2, (signed_mass - constant) / 2
+        is_split = (preference == 0) & jnp.any(counts > 0, axis=-1)
+        constant = lax.stop_gradient(signed_mass)
+        falling = (constant - signed_mass) / 2
+        rising = (signed_mass - constant) / 2
         against_negative = jnp.where(preference > 0, log_ignorance, jnp.where(is_split, falling, self.silence))
         against_positive = jnp.where(preference < 0, log_ignorance, jnp.where(is_split, rising, self.silence))
         return jnp.stack([against_negative, against_positive], axis=-1)
 
     def finish(self, stat: Float[Array, "... 2"]) -> Answer:
-        """Return the answer of merged log commonalities of class 0 and class 1.
+        """Return the answer of ``stat``, the merged log commonalities of class 0 and class 1.
 
-        Masses come from these by Möbius inversion, with the larger commonality factored out.
+        Masses come from the commonalities by Möbius inversion, with the larger of the two factored out.
         """
-        larger, smaller = jnp.max(stat, axis=-1, keepdims=True), jnp.min(stat, axis=-1, keepdims=True)
+        larger = jnp.max(stat, axis=-1, keepdims=True)
+        smaller = jnp.min(stat, axis=-1, keepdims=True)
         # log(1 - m(∅)) = log(q₋ + q₊ - m(Ω)), with m(Ω) = q₋ q₊; `log_excess` is that minus the larger log commonality.
         log_excess = jnp.log1p(jnp.exp(smaller - larger) * -jnp.expm1(larger))
         log_agreement = larger + log_excess
@@ -108,8 +111,9 @@ class BeliefRule(Combiner[Answer]):
         log_probability = (stat - larger) + jnp.log1p(-jnp.exp(stat[..., ::-1]) / 2) - log_excess
         scale = log_agreement if self.normalized else jnp.zeros_like(log_agreement)
         score_size = (jnp.exp(larger - scale) * -jnp.expm1(smaller - larger))[..., 0]
-        lead, is_even = margin(stat), (larger == smaller)[..., 0]
         # Where the margin is 0, its sign has no slope, but the score has one: that of the margin.
+        lead = margin(stat)
+        is_even = (larger == smaller)[..., 0]
         falling = jnp.exp(larger - scale)[..., 0] * (lax.stop_gradient(lead) - lead)
         score = jnp.where(is_even, -falling, jnp.sign(lead) * score_size)
         return Answer(stat, score, jnp.exp(log_probability), log_probability)
@@ -117,13 +121,19 @@ class BeliefRule(Combiner[Answer]):
 
 @jax.custom_jvp
 def discounted(log_ignorance: Float[Array, "..."], reliability: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return log(1 - r + r m(Ω)): a leaf's log ignorance, log m(Ω), discounted by its tree's reliability r."""
+    """Return the log ignorance of leaves, log m(Ω), discounted by the reliability r of their trees.
+
+    The result is log(1 - r + r m(Ω)).
+    """
     return jnp.logaddexp(jnp.log1p(-reliability), jnp.log(reliability) + log_ignorance)
 
 
 @discounted.defjvp
 def _discounted_jvp(primals, tangents):
-    """Return `discounted` and its derivative, which is large but finite where the slope in r is infinite."""
+    """Return the value of `discounted` and its derivative along ``tangents``.
+
+    The derivative is large but finite where the slope in the reliability is infinite.
+    """
     (log_ignorance, reliability), (d_log_ignorance, d_reliability) = primals, tangents
     value = discounted(log_ignorance, reliability)
     # At r = 1 and no ignorance the slope in r is infinite; a large finite slope replaces it.
@@ -245,5 +255,8 @@ class CautiousRule(BeliefRule):
         super().__init__(normalized, eps, prior, reliability)
 
     def finish(self, stat: Float[Array, "... 2"]) -> Answer:
-        """Return the answer of merged log weights; a weight that no leaf enters (its minimum is infinite) is 1."""
+        """Return the answer of ``stat``, the merged log weights of class 0 and class 1.
+
+        A log weight is infinite if no leaf enters the weight, which then is 1.
+        """
         return super().finish(jnp.where(jnp.isposinf(stat), 0.0, stat))

@@ -104,7 +104,8 @@ def combiner_by_name(
     if n_samples is not None:
         check_within("n_samples", n_samples, "(0, inf)")
     kind, preset = CONFIGURED.get(check_name("name", name, (*COMBINERS, *CONFIGURED)), (name, {}))
-    combiner_class, options = COMBINERS[kind], {**preset, **options}
+    combiner_class = COMBINERS[kind]
+    options = {**preset, **options}
     if combiner_class is OneVsRest:
         return _one_vs_rest(options, np.asarray(prior, float), n_samples)
     if isinstance(options.get("scorer"), str):
@@ -117,20 +118,25 @@ def combiner_by_name(
     if "prior" in accepted and (combiner_class is EvidenceAccumulation or options.get("prior") is not None):
         prior_option = options.get("prior", "forest")
         options["prior"] = prior if isinstance(prior_option, str) and prior_option == "forest" else prior_option
-    if missing := [k for k, p in parameters.items() if p.default is p.empty and k not in options]:
+    if missing := _missing(parameters, options):
         raise ValueError(f"combiner {name!r} needs the option {', '.join(map(repr, missing))}.")
     return combiner_class(**options)
 
 
 def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVsRest:
-    """Return `OneVsRest` of the binary combiner ``"rule"`` in ``options``, with the priors that ``"priors"`` names.
+    """Return the `OneVsRest` that ``options`` describe, and pop "rule" and "priors" from these.
 
-    ``prior`` is the forest's prior, and ``n_samples`` as for `combiner_by_name`; all further options go to the binary
-    combiner.
+    "rule" names the binary combiner, which gets all further options, and "priors" the probabilities of the single
+    classes. ``prior`` is the forest's prior ``[classes]``, and ``n_samples`` is as for `combiner_by_name`.
     """
-    rule_name, priors = options.pop("rule", "dempster"), options.pop("priors", "even")
-    # Each binary combiner sees a prior of its class against all others.
-    binary_rule = lambda p: combiner_by_name(rule_name, options, prior=[1 - p, p], n_samples=n_samples)
+    rule_name = options.pop("rule", "dempster")
+    priors = options.pop("priors", "even")
+
+    def binary_rule(class_prior: float) -> Combiner:
+        """Return the combiner of a class against all others, where the class has this prior."""
+        pair = [1 - class_prior, class_prior]
+        return combiner_by_name(rule_name, options, prior=pair, n_samples=n_samples)
+
     if isinstance(priors, str):
         check_one_of("priors", priors, ("even", "forest"))
         if priors == "even":
@@ -138,32 +144,42 @@ def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVs
         priors = prior
     priors = np.asarray(priors, float)
     check_probability_vector(priors, len(prior), "priors")
-    return OneVsRest([binary_rule(p) for p in priors.tolist()])
+    return OneVsRest([binary_rule(class_prior) for class_prior in priors.tolist()])
+
+
+def _missing(parameters: Mapping[str, inspect.Parameter], options: Mapping[str, Any]) -> list[str]:
+    """Return the names of those ``parameters`` that have no default and are not among ``options``."""
+    required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
+    return [name for name in required if name not in options]
 
 
 def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callable:
-    """Return the scorer ``name`` as a `Partial` with ``settings``, in which the word "forest" stands for ``prior``.
+    """Return the scorer ``name`` as a `Partial` with its ``settings``.
 
-    ``n_samples`` is a setting that `ucb` alone has. Raises a ValueError for names that are unknown or missing.
+    A setting that is the word "forest" becomes ``prior``, and the scorer `ucb` gets ``n_samples``, too. Raises a
+    ValueError if the scorer or a setting is unknown, or a setting is missing.
     """
     scorer = SCORERS[check_name("scorer", name, SCORERS)]
-    parameters = {k: p for k, p in inspect.signature(scorer).parameters.items() if k != "counts"}
+    parameters = dict(inspect.signature(scorer).parameters)
+    parameters.pop("counts", None)
     if unknown := sorted(set(settings) - set(parameters)):
         raise ValueError(
             f"scorer {name!r} has no setting {', '.join(map(repr, unknown))}; it has {sorted(parameters)}."
         )
     if scorer is ucb:
         settings = {"n_samples": n_samples, **settings}
-    settings = {k: prior if isinstance(v, str) and v == "forest" else v for k, v in settings.items()}
-    if missing := [k for k, p in parameters.items() if p.default is p.empty and k not in settings]:
+    settings = {
+        key: prior if isinstance(value, str) and value == "forest" else value for key, value in settings.items()
+    }
+    if missing := _missing(parameters, settings):
         raise ValueError(f"scorer {name!r} needs scorer_options with {', '.join(map(repr, missing))}.")
     return Partial(scorer, **settings)
 
 
 def check_name(argument: str, name, names: Iterable[str]) -> str:
-    """Return the name if it is one of ``names``; else raise a ValueError that lists them and suggests the nearest.
+    """Return ``name`` if it is one of ``names``; else raise a ValueError that suggests the nearest and lists all.
 
-    The message calls it ``argument``.
+    The message calls the name ``argument``.
     """
     names = list(names)
     if isinstance(name, str) and name in names:

@@ -1,7 +1,7 @@
 """The contract of a combiner: lift → merge → finish.
 
 `Combiner` is that contract, and its methods answer for counts ``[... trees classes]``. `learned_field` and `tree_field`
-declare its numbers. The steps from counts to read-outs are in `_answer`, the merges in `_merge`.
+declare its numbers. The steps from counts to answers are in `_answer`, the merges in `_merge`.
 """
 
 import abc
@@ -66,11 +66,15 @@ class Combiner(PickledModule, Generic[AnswerT]):
         If so, counts that look like frequencies give a warning. Default: whether a scorer or a combiner within it reads
         sizes. A combiner that reads sizes itself declares ``reads_sizes: ClassVar[bool] = True``.
         """
+
+        def needs_sizes(value: Any) -> bool:
+            """Return whether a value of a field is a combiner or a scorer that reads sizes."""
+            if isinstance(value, Combiner):
+                return value.reads_sizes
+            return isinstance(value, Partial) and reads_sizes(value)
+
         values = jax.tree.leaves(vars(self), is_leaf=lambda value: isinstance(value, Combiner | Partial))
-        return any(
-            value.reads_sizes if isinstance(value, Combiner) else isinstance(value, Partial) and reads_sizes(value)
-            for value in values
-        )
+        return any(needs_sizes(value) for value in values)
 
     @property
     def count_sets(self) -> tuple[str, ...]:
@@ -79,17 +83,16 @@ class Combiner(PickledModule, Generic[AnswerT]):
         Default: the count sets of the combiners within it, each once; if there are none, the forest's own counts. A
         combiner made of several gives each its columns by `columns_of`.
         """
-        return tuple(dict.fromkeys(name for combiner in self._within() for name in combiner.count_sets)) or (
-            DEFAULT_COUNTS,
-        )
+        names = dict.fromkeys(name for combiner in self._within() for name in combiner.count_sets)
+        return tuple(names) or (DEFAULT_COUNTS,)
 
     @abc.abstractmethod
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the statistic that leaves with these counts contribute."""
+        """Return the statistic of leaves with these counts: its arrays begin with the axes ``...``, or are scalars."""
 
     @abc.abstractmethod
     def finish(self, stat: PyTree) -> AnswerT:
-        """Return the answer of a merged statistic: an `Answer`, or whatever else the combiner returns."""
+        """Return the answer that ``stat``, merged over trees, gives: an `Answer`, or what else the combiner returns."""
 
     def answer(self, counts: Counts) -> AnswerT:
         """Return the whole answer for the leaves' counts, as `finish` returns it.
@@ -101,7 +104,7 @@ class Combiner(PickledModule, Generic[AnswerT]):
         counts
             Class counts of leaves ``[... trees classes]``, ≥ 0.
         """
-        return self._combine(counts, None)
+        return self._combine(counts, readout=None)
 
     @overload
     def __call__(self: "Combiner[Answer]", counts: Counts) -> Array: ...
@@ -112,26 +115,35 @@ class Combiner(PickledModule, Generic[AnswerT]):
     @overload
     def __call__(self, counts: Counts) -> AnswerT: ...
     def __call__(self, counts: Counts) -> Any:
-        """Class scores ``[... classes]`` of the leaves' counts ``[... trees classes]``."""
+        """Return the class scores ``[... classes]`` for the leaves' counts ``[... trees classes]``.
+
+        Where the combiner answers with something else than an `Answer`, that is returned whole.
+        """
         return self._combine(counts, "class_scores")
 
     @typed_by_answer
     def score(self, counts: TwoClassCounts) -> Any:
-        """The published binary score ``[...]``, positive for class 1. See `margin` for a number to rank by."""
+        """Return the published binary score ``[...]``, positive for class 1; to rank by, see `margin`.
+
+        ``counts`` are those of two classes. Raises a ValueError for more.
+        """
         return self._combine(counts, "score")
 
     @typed_by_answer
     def probability(self, counts: Counts) -> Any:
-        """Class probabilities ``[... classes]``."""
+        """Return the class probabilities ``[... classes]`` for the leaves' counts ``[... trees classes]``."""
         return self._combine(counts, "probability")
 
     @typed_by_answer
     def log_probability(self, counts: Counts) -> Any:
-        """Logarithms of the class probabilities ``[... classes]``, for losses."""
+        """Return the logarithms of the class probabilities ``[... classes]``, which losses are computed from."""
         return self._combine(counts, "log_probability")
 
     def _combine(self, counts: Any, readout: str | None) -> Any:
-        """Check counts ``[... trees classes]``, and return their ``readout``, or the whole answer if it is None."""
+        """Return the field ``readout`` of the answer for counts ``[... trees classes]``, or all of it if that is None.
+
+        Raises a ValueError if the counts are invalid, or the answer has no such field.
+        """
         counts = as_counts(counts)
         check_class_axis(counts)
         if counts.ndim < 2:
@@ -145,16 +157,18 @@ class Combiner(PickledModule, Generic[AnswerT]):
         return combine_counts(self, counts, readout)
 
     def _within(self) -> Iterator["Combiner"]:
-        """Return the combiners in the fields of this one, without those that they themselves hold."""
+        """Return an iterator over the combiners in this one's fields, but not over those that they hold in turn."""
         values = jax.tree.leaves(vars(self), is_leaf=lambda value: isinstance(value, Combiner))
         return (value for value in values if isinstance(value, Combiner))
 
     def _own_scorers(self) -> Iterator[tuple[Partial, tuple[str, ...]]]:
-        """Yield users' scorers that get the counts of a leaf unchanged, each with the count sets that it gets.
+        """Yield the scorers that users wrote, each with the names of the count sets that it gets.
 
-        They are in this combiner, and in those within.
+        They are the field ``scorer`` of this combiner and of all combiners within it. A combiner that hands its scorer
+        other numbers than a leaf's counts yields none.
         """
-        scorer, count_sets = vars(self).get("scorer"), self.count_sets
+        scorer = vars(self).get("scorer")
+        count_sets = self.count_sets
         if isinstance(scorer, Partial) and not _module_of(scorer).startswith("jaxunc."):
             yield scorer, count_sets
         for combiner in self._within():
@@ -164,7 +178,7 @@ class Combiner(PickledModule, Generic[AnswerT]):
 
 
 def check_is_combiner(value: Any, name: str = "combiner") -> None:
-    """Raise a TypeError, which says what to pass instead, unless ``value`` is a `Combiner`."""
+    """Raise a TypeError unless ``value`` is a `Combiner`; its message calls the argument ``name``."""
     if isinstance(value, Combiner):
         return
     if isinstance(value, type) and issubclass(value, Combiner):
@@ -176,7 +190,7 @@ def check_is_combiner(value: Any, name: str = "combiner") -> None:
 
 
 def _module_of(function: Any) -> str:
-    """Return the name of the module of a function, or of the function within a `Partial`; "" if it has none."""
+    """Return the name of the module where a function, or the function within a `Partial`, is defined; else ""."""
     while hasattr(function, "func"):
         function = function.func
     return getattr(function, "__module__", None) or ""
@@ -229,7 +243,7 @@ def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float =
 
 
 def _metadata(domain: Domain, spread: float, nearest: float) -> dict[str, Any]:
-    """Check the arguments of `learned_field`, and return them as the metadata of a field."""
+    """Return the arguments of `learned_field` as a field's metadata, or raise a ValueError if one is not allowed."""
     check_one_of("domain", domain, DOMAINS)
     check_within("spread", spread, "(0, inf)")
     check_within("nearest", nearest, "(0, inf)")

@@ -46,20 +46,23 @@ class Together(Combiner[dict[str, EachT]]):
 
     @property
     def merge(self) -> PyTree:
-        """How statistics merge over trees, ``{name: …}`` with the merges of each combiner."""
+        """How the statistic merges over trees: a dictionary of each combiner's merge, by its name."""
         return {name: rule.merge for name, rule in self.rules.items()}
 
     def lift(self, counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
-        """Lift every combiner, each from the counts that it reads."""
+        """Return the statistic of each combiner, by its name, from those columns of ``counts`` that it reads."""
         return lift_each(self, counts)
 
     def finish(self, stat: PyTree) -> dict[str, EachT]:
-        """Return the answer of every combiner to its merged statistic, by its name."""
+        """Return the answer of each combiner, by its name, from its merged statistic in ``stat``."""
         return {name: rule.finish(stat[name]) for name, rule in self.rules.items()}
 
 
 def as_combiner(value: Any) -> Combiner:
-    """Return a combiner as it is, and a mapping of names to combiners as `Together`; else raise a TypeError."""
+    """Return ``value`` if it is a `Combiner`, or `Together` of it if it maps names to combiners.
+
+    Raises a TypeError for anything else.
+    """
     if isinstance(value, Mapping):
         for key, combiner in value.items():
             if not isinstance(key, str):
@@ -73,9 +76,10 @@ def as_combiner(value: Any) -> Combiner:
 
 
 def lift_each(several: Any, counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
-    """Return the statistic of each combiner in ``several.rules``, by name, from the columns of its count sets.
+    """Return the statistic of each combiner in ``several.rules``, by its name.
 
-    ``several`` is a combiner made of others; its count sets stand side by side in ``counts``.
+    ``several`` is a combiner made of others. In ``counts`` its count sets stand side by side, and each of the others
+    gets the columns of those that it reads.
     """
     count_sets = several.count_sets
     return {name: rule.lift(columns_of(counts, count_sets, rule.count_sets)) for name, rule in several.rules.items()}
@@ -145,15 +149,18 @@ class Stack(Combiner[Answer]):
 
     @property
     def merge(self) -> PyTree:
-        """How statistics merge over trees, ``{name: …}`` with the merges of each combiner."""
+        """How the statistic merges over trees: a dictionary of each combiner's merge, by its name."""
         return {name: rule.merge for name, rule in self.rules.items()}
 
     def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
-        """Lift every combiner, each from the counts that it reads."""
+        """Return the statistic of each combiner, by its name, from those columns of ``counts`` that it reads."""
         return lift_each(self, counts)
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the average of the combiners' answers to their merged statistics."""
+        """Return the answer with the average of the combiners' probabilities, from their merged statistics.
+
+        Raises a ValueError if a combiner has no probabilities.
+        """
         log_shares = []
         for name, rule in self.rules.items():
             answer = rule.finish(stat[name])
@@ -210,22 +217,23 @@ class Weighted(Combiner[AnswerT]):
 
     @property
     def merge(self) -> PyTree:
-        """How statistics merge over trees: as in ``rule``."""
+        """How the statistic merges over trees: as that of ``rule`` does."""
         return self.rule.merge
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the combiner's statistic times this tree's weight."""
+        """Return the statistic of ``rule`` times the weight of the tree."""
 
-        def weigh(part: Array):
+        def weigh(plane: Array):
+            """Return a plane of the statistic times the weight."""
             # A veto (-inf) stays a veto unless the weight is 0; a product would be NaN there, or in its gradient.
-            part = jnp.asarray(part).astype(float_dtype(part, self.weights))
-            vetoed = jnp.isinf(part)
-            return jnp.where(vetoed & (self.weights > 0), part, jnp.where(vetoed, 0, part) * self.weights)
+            plane = jnp.asarray(plane).astype(float_dtype(plane, self.weights))
+            is_veto = jnp.isinf(plane)
+            return jnp.where(is_veto & (self.weights > 0), plane, jnp.where(is_veto, 0, plane) * self.weights)
 
         return jax.tree.map(weigh, self.rule.lift(counts))
 
     def finish(self, stat: PyTree) -> AnswerT:
-        """Return the combiner's answer to the merged statistic."""
+        """Return the answer of ``rule`` to the merged statistic."""
         return self.rule.finish(stat)
 
 
@@ -293,22 +301,28 @@ class Calibrated(Combiner[Answer]):
             check_within("clip", clip, "[0, 1)", ": it is the smallest probability")
         dtype = float_dtype(scale, bias)
         self.rule = rule
-        self.scale, self.bias = copy_in(scale, dtype), copy_in(bias, dtype)
+        self.scale = copy_in(scale, dtype)
+        self.bias = copy_in(bias, dtype)
         self.clip = copy_in(clip, dtype)
         self.one_vs_rest = bool(one_vs_rest)
 
     @property
     def merge(self) -> PyTree:
-        """How statistics merge over trees: as in ``rule``."""
+        """How the statistic merges over trees: as that of ``rule`` does."""
         return self.rule.merge
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Lift the leaves as ``rule`` does, the combiner that is calibrated."""
+        """Return the statistic of ``rule``, the combiner that is calibrated."""
         return self.rule.lift(counts)
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the combiner's answer to the merged statistic, calibrated."""
-        answer, name = self.rule.finish(stat), type(self.rule).__name__
+        """Return the answer of ``rule`` to the merged statistic, with calibrated probabilities.
+
+        Raises a TypeError if the answer is no `Answer`. Raises a ValueError if it has no probabilities, or if the scale
+        or the bias is for another number of classes.
+        """
+        answer = self.rule.finish(stat)
+        name = type(self.rule).__name__
         if not isinstance(answer, Answer):
             raise TypeError(f"{name} answers with {kind_of(answer)}, not with probabilities to calibrate.")
         if answer.log_probability is None:

@@ -97,10 +97,16 @@ class ExplainedVote(Combiner[Explanation]):
 
     def __init__(self, s: NumbersLike, mass: Mass = "equal"):
         check_mass(mass)
-        self.s, self.mass = single_strength(s), mass
+        self.s = single_strength(s)
+        self.mass = mass
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the tree's mass by supported class and in all, its leads by pair of classes, whether it abstains."""
+        """Return what a tree contributes to the vote, as a dictionary with three entries.
+
+        ``support`` is the tree's mass by class: all of it is at the class that the tree prefers to all others.
+        ``total`` is its mass. ``trees`` has what is collected: the tree's leads by pair of classes, whether it
+        abstains, and its mass if that is the leaf's size.
+        """
         pieces = tree_mass(counts, self.s.astype(float_dtype(counts, self.s)), self.mass)
         off_diagonal = ~jnp.eye(counts.shape[-1], dtype=bool)
         is_supported = jnp.all(dominance(counts, self.s) | ~off_diagonal, axis=-1)
@@ -110,8 +116,9 @@ class ExplainedVote(Combiner[Explanation]):
         return {"support": share_out(pieces, is_supported), "total": pieces, "trees": collected}
 
     def finish(self, stat: PyTree) -> Explanation:
-        """Return the explanation: merged masses divided by the total, and the order statistic of the leads."""
-        support, total = total_of(stat["support"]), total_of(stat["total"])
+        """Return the explanation that a merged statistic gives: shares of the total mass, and the largest s."""
+        support = total_of(stat["support"])
+        total = total_of(stat["total"])
         # Added as pairs of floats: the abstaining share may be a small difference of nearly equal masses.
         decided_mass = total_of_classes(support)
         total_mass = jnp.broadcast_to(total.value, decided_mass.high.shape)
@@ -129,9 +136,9 @@ class ExplainedVote(Combiner[Explanation]):
 
 
 def _as_collected(pieces: dict[str, Array]) -> dict[str, Array]:
-    """Return the masses ``pieces`` (`tree_mass`) as planes that can be collected as floats.
+    """Return the masses ``pieces``, which `tree_mass` made, as planes that keep their value as float32.
 
-    Integers become half words, which float32 holds exactly.
+    Integers in one piece, ``units``, become two halves of 16 bits, ``low`` and ``high``. Other pieces stay.
     """
     units = pieces.get("units")
     if units is None or not jnp.issubdtype(units.dtype, jnp.integer):
@@ -140,27 +147,55 @@ def _as_collected(pieces: dict[str, Array]) -> dict[str, Array]:
 
 
 def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], total: TwoFloat) -> Float[Array, "..."]:
-    """Return the largest s that decides a single class, 0 if none does.
+    """Return the largest s at which the vote decides for a single class, 0 if it does so at none.
 
-    Leads of masked trees are NaN; ``mass [... trees]`` is empty for equal masses; ``total`` is the sum of masses.
+    ``leads`` are the trees' leads by pair of classes, NaN where a tree is masked. ``mass`` has the trees' masses
+    ``[... trees]`` as `_as_collected` makes them, and is empty if they are equal. ``total`` is the sum of all masses.
     """
     is_present = ~jnp.isnan(leads)
-    masses = {name: jnp.where(is_present, part[..., None], 0) for name, part in mass.items()} or {"units": is_present}
+    masses = {name: jnp.where(is_present, piece[..., None], 0) for name, piece in mass.items()}
+    if not masses:
+        masses = {"units": is_present}
     if "low" in mass or not mass:  # whole masses, which come as floats or bools: integers add without rounding
-        masses = {name: part.astype(jnp.uint32) for name, part in masses.items()}
-    # From the largest lead down, masses are added until they reach half: that lead is the largest s that still does.
+        masses = {name: piece.astype(jnp.uint32) for name, piece in masses.items()}
+    lead_at_half = _leads_at_half(leads, masses, total)
+    no_lead = jnp.zeros(lead_at_half.shape[:-1], leads.dtype)  # of a class over itself
+    # The largest s that rejects each class is that of the class with the largest such lead over it.
+    rejected_up_to = jnp.max(matrix(jnp.maximum(lead_at_half, 0.0), no_lead), axis=-2)
+    # The answer is a single class while all others are rejected: up to the second smallest of the classes' s.
+    least, second = jnp.moveaxis(jnp.sort(rejected_up_to, axis=-1)[..., :2], -1, 0)
+    return jnp.where(second > least, second, 0.0)
+
+
+def _leads_at_half(
+    leads: Float[Array, "... trees pairs"], masses: dict[str, Array], total: TwoFloat
+) -> Float[Array, "... pairs"]:
+    """Return for each pair of classes the largest s at which half of the total mass prefers its first class.
+
+    The masses of the trees are added by descending lead until they reach half. The lead of the tree that reaches it is
+    that s; it is 0 if there is no mass. ``masses`` are the trees' masses ``[... trees pairs]``, in pieces as
+    `_as_collected` makes them, and ``total`` is the sum of all.
+    """
     order = jnp.argsort(-leads, axis=-2)  # NaN last
-    descending = lambda part: jnp.moveaxis(jnp.take_along_axis(part, order, axis=-2), -2, 0)
-    sequence = jax.tree.map(descending, (leads, masses))
-    names, merging = sorted(masses), Merging.of("exact_sum", masses)
-    n_pairs, pair_shape = leads.shape[-1], sequence[0].shape[1:]
+
+    def in_order(by_tree):
+        """Return an array ``[... trees pairs]`` with the trees in front, by descending lead."""
+        return jnp.moveaxis(jnp.take_along_axis(by_tree, order, axis=-2), -2, 0)
+
+    sequence = jax.tree.map(in_order, (leads, masses))
+    names = sorted(masses)
+    merging = Merging.of("exact_sum", masses)
+    n_pairs = leads.shape[-1]
+    pair_shape = sequence[0].shape[1:]
     total_by_pair = TwoFloat(*(jnp.broadcast_to(part[..., None], pair_shape) for part in total))
-    must_exceed = jnp.arange(n_pairs) < (1 if n_pairs == 2 else 0)  # class 0 of two, to reject class 1
+    # Of two classes, class 0 needs more than half to reject class 1: that is the first pair.
+    must_exceed = jnp.arange(n_pairs) < (1 if n_pairs == 2 else 0)
 
     def include(carry, tree):
-        """Add the mass of the next lead for each pair, and keep the lead with which the sum reaches half.
+        """Add the mass of the next tree of each pair, and keep its lead if the sum reaches half with it.
 
-        ``carry`` holds the sums, whether they reached half, and these leads; ``tree`` the next leads and their masses.
+        ``carry`` holds the sums, whether they have reached half, and the leads that are kept. ``tree`` holds the leads
+        and the masses of the next trees.
         """
         sums, is_reached, largest = carry
         lead, lead_masses = tree
@@ -172,9 +207,8 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
         return (sums, is_reached | reaches_half, jnp.where(reaches_half & ~is_reached, lead, largest)), None
 
     # Without any mass, half counts as reached from the start: the largest s stays 0.
-    is_reached, largest = jnp.broadcast_to(total_by_pair.high <= 0, pair_shape), jnp.zeros(pair_shape, leads.dtype)
-    largest = lax.scan(include, (merging.start([pair_shape for _ in names]), is_reached, largest), sequence)[0][2]
-    rejected_up_to = jnp.max(matrix(jnp.maximum(largest, 0.0), jnp.zeros(pair_shape[:-1], leads.dtype)), axis=-2)
-    # The answer is a single class while all others are rejected: up to the second smallest of the classes' s.
-    least, second = jnp.moveaxis(jnp.sort(rejected_up_to, axis=-1)[..., :2], -1, 0)
-    return jnp.where(second > least, second, 0.0)
+    is_reached = jnp.broadcast_to(total_by_pair.high <= 0, pair_shape)
+    largest = jnp.zeros(pair_shape, leads.dtype)
+    start = merging.start([pair_shape for _ in names]), is_reached, largest
+    (_, _, largest), _ = lax.scan(include, start, sequence)
+    return largest

@@ -41,22 +41,24 @@ class Preference(NamedTuple):
 
     @property
     def belief(self) -> Array:
-        """The belief of class 1 ``[...]``, for two classes: the share of the mass that prefers it; 0 without mass."""
+        """The belief in class 1 ``[...]``, of two: the share of the mass that prefers it; 0 without mass."""
         return self._share(1, 0)
 
     @property
     def plausibility(self) -> Array:
-        """The plausibility of class 1 ``[...]``, for two classes: the share not preferring class 0; 1 without mass."""
+        """The plausibility of class 1 ``[...]``, of two: the share of mass not preferring class 0; 1 without mass."""
         return 1 - self._share(0, 1)
 
     @property
     def remaining(self) -> Bool[Array | np.ndarray, "... classes"]:
-        """The classes to which half of the mass or more prefers no other one (`jaxunc.decisions.nondominated`).
+        """Whether each class remains: a class is rejected if half of the mass or more prefers another one to it.
 
-        NumPy for NumPy arrays. All classes without mass.
+        It is what `jaxunc.decisions.nondominated` returns: a NumPy array if ``mass`` is one. Without mass, all classes
+        remain.
         """
         xp = np if isinstance(self.mass, np.ndarray) else jnp
-        total, n_classes = self.total[..., None, None], self.mass.shape[-1]
+        n_classes = self.mass.shape[-1]
+        total = self.total[..., None, None]
         excess = 2 * self.mass - total if self.excess is None else self.excess
         is_preferred = (excess >= 0) & (total > 0)
         if n_classes == 2:
@@ -64,15 +66,16 @@ class Preference(NamedTuple):
             rejects_one = (excess[..., 0, 1] > 0) & (self.total > 0)
             rejects_zero = is_preferred[..., 1, 0] & ~rejects_one
             return xp.stack([~rejects_zero, ~rejects_one], axis=-1)
-        return undominated(is_preferred & xp.broadcast_to(~xp.eye(n_classes, dtype=bool), self.mass.shape))
+        off_diagonal = xp.broadcast_to(~xp.eye(n_classes, dtype=bool), self.mass.shape)
+        return undominated(is_preferred & off_diagonal)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The names of outputs that `columns` takes."""
+        """The names of the outputs that `columns` makes: "set" alone."""
         return ("set",)
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return ``{output: array}``, the classes that remain as bools ``[instances classes]``."""
+        """Return the dictionary ``{output: array}``, whose array ``[instances classes]`` says which classes remain."""
         return {output: np.asarray(self.remaining)}
 
     def _share(self, preferred: int, other: int) -> Array:
@@ -93,8 +96,8 @@ class GeneralizedVote(Combiner[Preference]):
 
     .. math:: bel = \sum_t m_t [\underline p_t \ge \tfrac12], \qquad pl = \sum_t m_t [\overline p_t > \tfrac12]
 
-    are the belief and the plausibility that the probability of class 1 is at least (more than) one half. A tree is for
-    class 1 if n₁ - n₀ ≥ s, where n are the counts of its leaf, for class 0 if n₀ - n₁ ≥ s, and else it abstains. With
+    are the belief and the plausibility that the probability of class 1 is at least (more than) one half. With the
+    counts n of its leaf a tree is for class 1 if n₁ - n₀ ≥ s, and for class 0 if n₀ - n₁ ≥ s. Else it abstains. With
     more classes (an extension) each pair is compared so:
 
     .. math:: B(c \succ c') = \sum_t m_t [n_c - n_{c'} \ge s]
@@ -127,9 +130,9 @@ class GeneralizedVote(Combiner[Preference]):
     within 1e-6 (float64: 1e-12) of the total is 0. Leaf sizes of weighted instances are floats, compared as such. An
     empty leaf abstains; if all are empty, masses of size and certainty have the total 0.
 
-    Merges C(C - 1) numbers, and one more for masses that vary: two classes cost little more than the mean. Of each a
-    bit is looked up, 32 in a word. Lifting takes some 16 C² bytes for each distinct vector of counts, an answer 8 C²
-    bytes. Gradient: of the masses of certainty alone.
+    Merges C(C - 1) numbers, and one more for masses that vary: two classes cost little more than the mean. Of each
+    number one bit is looked up, and 32 bits are one word. Lifting takes some 16 C² bytes for each distinct vector of
+    counts, an answer 8 C² bytes. Gradient: of the masses of certainty alone.
 
     References
     ----------
@@ -154,20 +157,29 @@ class GeneralizedVote(Combiner[Preference]):
 
     def __init__(self, s: NumbersLike, mass: Mass = "equal"):
         check_mass(mass)
-        self.s, self.mass = single_strength(s), mass
+        self.s = single_strength(s)
+        self.mass = mass
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return a tree's mass, and for each pair of classes that mass if the leaf prefers the first class, else 0."""
+        """Return the tree's mass, "total", and for each pair of classes its "mass" if it prefers the first, else 0.
+
+        Both are in the pieces of `tree_mass`.
+        """
         pieces = tree_mass(counts, self.s.astype(float_dtype(counts, self.s)), self.mass)
         return {"mass": share_out(pieces, pairs(dominance(counts, self.s))), "total": pieces}
 
     def finish(self, stat: PyTree) -> Preference:
-        """Return the preference of merged masses, whose pairs of classes are arranged as matrices."""
-        mass, total = total_of(stat["mass"]), total_of(stat["total"])
+        """Return the `Preference` that merged masses give, with the pairs of classes arranged as matrices."""
+        mass = total_of(stat["mass"])
+        total = total_of(stat["total"])
         total_by_pair = TwoFloat(*(jnp.broadcast_to(part[..., None], mass.high.shape) for part in total))
         excess = beyond_half(mass, total_by_pair, self.mass)
         total_mass = jnp.broadcast_to(total.value, mass.high.shape[:-1])
-        return Preference(matrix(mass.value, jnp.zeros_like(total_mass)), total_mass, matrix(excess, -total_mass))
+        return Preference(
+            mass=matrix(mass.value, jnp.zeros_like(total_mass)),
+            total=total_mass,
+            excess=matrix(excess, -total_mass),
+        )
 
 
 class LearnedVote(Combiner[Preference]):
@@ -177,8 +189,8 @@ class LearnedVote(Combiner[Preference]):
               m_t = N_t^\alpha \, \frac{N_t}{N_t + \kappa}
 
     σ is the logistic function, n_t are the counts of the leaf of tree t, and N_t is their sum. As τ falls to 0 it is
-    the comparison n_c - n_c' ≥ s of the cautious forest (`hardened`); equal masses are α = κ = 0, those of the leaf
-    size α = 1, κ = 0, those of certainty α = 0, κ = s.
+    the comparison n_c - n_c' ≥ s of the cautious forest (`hardened`). The masses of `GeneralizedVote` are α = κ = 0
+    (``"equal"``), α = 1, κ = 0 (``"leaf_size"``) and α = 0, κ = s (``"certainty"``).
 
     Parameters
     ----------
@@ -227,15 +239,16 @@ class LearnedVote(Combiner[Preference]):
         check_within("softness", softness, "[0, inf)")
         dtype = float_dtype(jnp.asarray(size_power, float), half_size, softness)
         self.s = checked_strength(s)
-        self.size_power, self.half_size = copy_in(size_power, dtype), copy_in(half_size, dtype)
+        self.size_power = copy_in(size_power, dtype)
+        self.half_size = copy_in(half_size, dtype)
         self.softness = copy_in(softness, dtype)
 
     def hardened(self) -> "LearnedVote":
-        """Return this combiner with exact comparisons (τ = 0): the published vote with the learned numbers."""
+        """Return a copy whose comparisons are exact, as in the published vote (softness τ = 0)."""
         return dataclasses.replace(self, softness=jnp.zeros_like(self.softness))
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return a tree's mass, and for each pair of classes the part of it that prefers the first class."""
+        """Return the tree's mass, "total", and for each pair of classes the "mass" that prefers the first class."""
         dtype = float_dtype(counts, self.s)
         cast = lambda value: value.astype(dtype)
         size = sum_in_order(cast(counts))
@@ -243,7 +256,9 @@ class LearnedVote(Combiner[Preference]):
         safe_size = jnp.where(size > 0, size, jnp.ones_like(size))
         mass = jnp.exp(log_size_weight(safe_size, self.size_power)) * (safe_size / (safe_size + cast(self.half_size)))
         equal_masses = (self.size_power == 0) & (self.half_size == 0)
-        mass = jnp.where(size > 0, mass, jnp.where(equal_masses, jnp.ones_like(mass), jnp.zeros_like(mass)))
+        mass_of_empty = jnp.where(equal_masses, jnp.ones_like(mass), jnp.zeros_like(mass))
+        mass = jnp.where(size > 0, mass, mass_of_empty)
+        # How far each lead is beyond s decides, by the logistic function or exactly.
         lead = pairs(cast(differences(counts))) - cast(self.s)
         is_soft = self.softness > 0
         soft_preference = jax.nn.sigmoid(lead / cast(jnp.where(is_soft, self.softness, 1)))
@@ -251,7 +266,7 @@ class LearnedVote(Combiner[Preference]):
         return {"mass": mass[..., None] * preference, "total": mass}
 
     def finish(self, stat: PyTree) -> Preference:
-        """Return the preference of merged masses, whose pairs of classes are arranged as a matrix."""
+        """Return the `Preference` that merged masses give, with the pairs of classes arranged as a matrix."""
         return Preference(matrix(stat["mass"], jnp.zeros_like(stat["total"])), stat["total"])
 
 
@@ -260,14 +275,15 @@ _LIMB = 16
 
 
 def check_mass(mass: str) -> None:
-    """Raise a ValueError unless the mass is one of `Mass`."""
+    """Raise a ValueError unless ``mass`` is "equal", "leaf_size" or "certainty"."""
     check_one_of("mass", mass, get_args(Mass))
 
 
 def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[str, Array]:
-    """Return the masses of leaves as planes for exact sums: ``units``, or limbs ``low`` and ``high`` of integers.
+    """Return the masses of the trees whose leaves hold ``counts``, in pieces that add up without rounding.
 
-    ``mass`` is their kind, and ``s`` the strength, on which masses of certainty depend.
+    The pieces are ``units``, or, of integers, limbs ``low`` and ``high`` with high · 2¹⁶ + low. ``mass`` is the kind of
+    mass; that of "certainty" depends on the strength ``s``, and is a rounded float.
     """
     if mass == "equal":
         return {"units": jnp.ones(())}
@@ -278,19 +294,22 @@ def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[s
             return {"units": jnp.sum(counts.astype(jnp.uint32), axis=-1, dtype=jnp.uint32)}
         # The sum of many large counts may not fit 32 bits, so each count is split in two limbs, whose sums do fit.
         counts = counts.astype(jnp.int32) if counts.dtype.itemsize < 4 else counts
-        low, high = counts & ((1 << _LIMB) - 1), counts >> _LIMB
-        return {name: jnp.sum(limb, axis=-1, dtype=jnp.uint32) for name, limb in (("low", low), ("high", high))}
+        limbs = {"low": counts & ((1 << _LIMB) - 1), "high": counts >> _LIMB}
+        return {name: jnp.sum(limb, axis=-1, dtype=jnp.uint32) for name, limb in limbs.items()}
     size = sum_in_order(counts.astype(float_dtype(counts)))
     return {"units": size if mass == "leaf_size" else size / (size + s)}
 
 
 def share_out(pieces: dict[str, Array], where: Bool[Array, "... k"]) -> dict[str, Array]:
-    """Return a tree's mass, in the ``pieces`` of `tree_mass`, in each of k columns where ``where`` is true, else 0."""
+    """Return a tree's mass in those of k columns where ``where`` is true, and 0 in the others.
+
+    ``pieces`` is the mass as `tree_mass` returns it, and the result has the same pieces, ``[... k]``.
+    """
     return {name: jnp.where(where, piece[..., None], 0) for name, piece in pieces.items()}
 
 
 def total_of(pieces: dict[str, TwoFloat]) -> TwoFloat:
-    """Return the merged mass from its merged pieces: exact for integers up to 2⁴⁶ in float32."""
+    """Return the mass of all trees from the merged ``pieces`` of `tree_mass`: exact up to 2⁴⁶ in float32."""
     if "high" not in pieces:
         return pieces["units"]
     # A power of two moves no digits, so only the last sum could round; as a pair of floats it does not.
@@ -298,9 +317,10 @@ def total_of(pieces: dict[str, TwoFloat]) -> TwoFloat:
 
 
 def beyond_half(mass: TwoFloat, total: TwoFloat, kind: Mass) -> Array:
-    """Return 2 mass - total with an exact sign: the difference is taken before the sums are rounded.
+    """Return 2 ``mass`` - ``total``, by whose sign one sees whether a mass reaches half of the total.
 
-    Masses of the ``kind`` "certainty" come rounded, so differences that may be due to rounding become 0.
+    The difference is taken before the sums are rounded, so that an exact half gives 0. Masses of the ``kind``
+    "certainty" are rounded already: differences that may be due to rounding become 0.
     """
     excess = TwoFloat(2 * mass.high, 2 * mass.low).minus(total).value
     if kind != "certainty":
@@ -310,7 +330,7 @@ def beyond_half(mass: TwoFloat, total: TwoFloat, kind: Mass) -> Array:
 
 
 def pairs(by_pair: Shaped[Array, "... classes classes"]) -> Shaped[Array, "... pairs"]:
-    """Return the entries of the matrices ``by_pair`` off the diagonal, row by row."""
+    """Return the entries of the matrices ``by_pair`` without those on the diagonal, row by row."""
     n_classes = by_pair.shape[-1]
     # The diagonal is left out: no tree prefers a class to itself, and each pair is a plane to carry. In the flat matrix
     # n_classes other entries lie between two entries of the diagonal. So without its first entry, the flat matrix falls
@@ -321,7 +341,10 @@ def pairs(by_pair: Shaped[Array, "... classes classes"]) -> Shaped[Array, "... p
 
 
 def matrix(by_pair: Float[Array, "... pairs"], diagonal: Float[Array, "..."]) -> Float[Array, "... classes classes"]:
-    """Return the matrices with ``diagonal`` on the diagonal, and off it ``by_pair``, as `pairs` returns them."""
+    """Return the matrices whose entries off the diagonal are ``by_pair``, row by row (the inverse of `pairs`).
+
+    All entries on the diagonal of a matrix are its number in ``diagonal``.
+    """
     n_classes = (1 + math.isqrt(1 + 4 * by_pair.shape[-1])) // 2
     # In the flat matrix n_classes other entries lie between two entries of the diagonal: one is put before each row.
     rows = by_pair.reshape(*diagonal.shape, n_classes - 1, n_classes)

@@ -116,7 +116,7 @@ class LearnedPool(Combiner[Answer]):
         inbag_weight: NumbersLike | None = None,
     ):
         check_numbers("prior", prior)
-        dtype = float_dtype(prior)
+        dtype = np.promote_types(float_dtype(prior), np.float32)  # half precision is too coarse for logarithms
         self.prior = copy_in(prior, dtype)
         check_probability_vector(self.prior, np.shape(prior)[-1] if np.ndim(prior) else 2)
         self.reads = checked_names(reads)
@@ -132,16 +132,19 @@ class LearnedPool(Combiner[Answer]):
         check_within("strength", strength, "[0, inf)")
         check_within("noise", noise, "[0, 1)", ": it is the share of labels that say nothing")
         check_within("inbag_weight", weight, "[0, inf)")
-        self.size_power, self.mean_power = copy_in(size_power, dtype), copy_in(mean_power, dtype)
-        self.strength, self.noise = copy_in(strength, dtype), copy_in(noise, dtype)
+        self.size_power = copy_in(size_power, dtype)
+        self.mean_power = copy_in(mean_power, dtype)
+        self.strength = copy_in(strength, dtype)
+        self.noise = copy_in(noise, dtype)
         self.scale = self._by_class("scale", jnp.ones_like(self.prior) if scale is None else scale, "[0, inf)")
         self.bias = self._by_class("bias", jnp.zeros_like(self.prior) if bias is None else bias, "(-inf, inf)")
         self.inbag_weight = copy_in(weight, dtype) if has_two_sets else None
 
     def _by_class(self, name: str, value, within: str) -> Array:
-        """Return ``value``, one number or ``[classes]`` numbers, in the prior's precision.
+        """Return ``value``, one number or one per class, as an array in the prior's precision.
 
-        Raises a ValueError that names the argument ``name`` for another shape, or numbers outside of ``within``.
+        Raises a ValueError for another shape, or for numbers outside of the interval ``within``, such as "[0, inf)".
+        Its message calls the value ``name``.
         """
         if np.ndim(value) and np.shape(value) != self.prior.shape:
             raise ValueError(
@@ -152,12 +155,16 @@ class LearnedPool(Combiner[Answer]):
 
     @property
     def count_sets(self) -> tuple[str, ...]:
-        """Names of the count sets that are read, one or two."""
+        """The names of the one or two count sets that the pool reads, in the order of their columns."""
         return self.reads
 
     def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
-        """Return (N + m)^α p^q of a leaf for every class, and (N + m)^α."""
-        n_classes, dtype = len(self.prior), float_dtype(counts, self.prior)
+        """Return a leaf's weight (N + m)^α ``[...]``, and its "power": the weight times p^q ``[... classes]``.
+
+        N is the leaf's size, p the leaf's share of a class, and α, m and q are the combiner's numbers.
+        """
+        n_classes = len(self.prior)
+        dtype = float_dtype(counts, self.prior)
         if counts.shape[-1] != n_classes * len(self.reads):
             raise ValueError(
                 f"counts have {counts.shape[-1]} columns; this LearnedPool expects those of {n_classes} classes for "
@@ -167,8 +174,8 @@ class LearnedPool(Combiner[Answer]):
         counts = jnp.moveaxis(counts, -1, 0).astype(dtype)
         if self.inbag_weight is not None:
             counts = self.inbag_weight.astype(dtype) * counts[:n_classes] + counts[n_classes:]
-        strength, prior = self.strength.astype(dtype), self.prior.astype(dtype)
-        prior = prior.reshape(n_classes, *[1] * (counts.ndim - 1))
+        strength = self.strength.astype(dtype)
+        prior = self.prior.astype(dtype).reshape(n_classes, *[1] * (counts.ndim - 1))
         size = sum_in_order(counts, 0, keepdims=True) + strength
         is_empty = size == 0
         share = safe_divide(counts + strength * prior, size, prior)
@@ -180,8 +187,9 @@ class LearnedPool(Combiner[Answer]):
         return {"weight": jnp.exp(log_weight)[0], "power": jnp.moveaxis(power, 0, -1)}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the answer of merged sums: the power mean, its logarithm scaled and moved, and the noise."""
-        weight, prior = stat["weight"][..., None], self.prior.astype(stat["power"].dtype)
+        """Return the answer of merged sums: their power mean, which is then scaled, moved and mixed with noise."""
+        weight = stat["weight"][..., None]
+        prior = self.prior.astype(stat["power"].dtype)
         mean = divide_by_shared(stat["power"], weight, prior**self.mean_power)
         # The mean is one of powers p^q: its q-th root, in logarithms a division by q, is a probability again.
         log_share = divide_by_shared(jnp.log(jnp.maximum(mean, jnp.finfo(mean.dtype).tiny)), self.mean_power)
@@ -190,12 +198,17 @@ class LearnedPool(Combiner[Answer]):
         return certain._replace(**_with_noise(certain, self.noise))
 
     def describe(self) -> str:
-        """Describe the learned numbers in sentences (outside of a trace)."""
+        """Return sentences that tell what the learned numbers do; they must not be traced."""
         digits = lambda value: f"{float(np.asarray(value)):.3g}"
-        weight_ratio, power = 10.0 ** float(self.size_power), float(self.mean_power)
+        weight_ratio = 10.0 ** float(self.size_power)
+        power = float(self.mean_power)
         scale = np.atleast_1d(np.asarray(self.scale))
         scales = digits(scale.mean()) if np.ptp(scale) < 0.005 else f"{digits(scale.min())} to {digits(scale.max())}"
-        certainty = "more" if scale.mean() > 1.02 else "less" if scale.mean() < 0.98 else "neither more nor less"
+        certainty = "neither more nor less"
+        if scale.mean() > 1.02:
+            certainty = "more"
+        elif scale.mean() < 0.98:
+            certainty = "less"
         sentences = ["Leaves count alike, whatever their size."]
         if abs(weight_ratio - 1) >= 0.05:
             sentences = [f"A leaf of ten times as many instances counts {weight_ratio:.3g} times as much."]
@@ -210,18 +223,22 @@ class LearnedPool(Combiner[Answer]):
 
 
 def log_size_weight(size: Float[Array, "..."], power: Array) -> Float[Array, "..."]:
-    """Return log(size^power), held within limits, so that weights are floats and so is their sum over trees.
+    """Return log(``size``^``power``), the log weight of leaves, held within limits; weights beyond them are equal.
 
-    A steep power has sizes in units of 256, which puts 1 to 65 536 instances about the middle of the floats: a factor
-    that all trees share. The sum is left an eighth of the exponents. Weights beyond the limits are equal.
+    Within the limits weights are floats, and so is their sum over trees. For a power above 3.5 or below -3.5 the size
+    is divided by 256, a factor that all trees share. That puts 1 to 65 536 instances about the middle of the floats.
     """
-    power, is_steep = power.astype(size.dtype), jnp.abs(power) > 3.5
-    limit = 0.875 * np.log(jnp.finfo(size.dtype).max)
+    is_steep = jnp.abs(power) > 3.5
+    power = power.astype(size.dtype)
+    limit = 0.875 * np.log(jnp.finfo(size.dtype).max)  # an eighth of the exponents is left to the sum
     return jnp.clip(power * jnp.log(size / jnp.where(is_steep, 256, 1)), -limit, limit)
 
 
 def checked_names(reads) -> tuple[str, ...]:
-    """Return ``reads``, the names of one or two count sets, as a tuple; a TypeError or ValueError for anything else."""
+    """Return ``reads``, the names of one or two count sets, as a tuple.
+
+    Raises a TypeError unless it is a collection of strings, and a ValueError for another number of names or equal ones.
+    """
     check_collection("reads", reads, "names of counts, such as ('own',) or ('own', 'oob')")
     if not all(isinstance(name, str) for name in reads):
         raise TypeError(f"reads={reads!r:.60} must be names of counts, such as ('own',) or ('own', 'oob').")
@@ -232,9 +249,10 @@ def checked_names(reads) -> tuple[str, ...]:
 
 
 def _with_noise(certain: Answer, noise: Array) -> dict[str, Array]:
-    """Return probabilities and log probabilities: those of the answer ``certain``, mixed with uniform noise.
+    """Return the probabilities and log probabilities of the answer ``certain``, mixed with the uniform distribution.
 
-    ``noise`` is the share of the uniform distribution. Where it is 0, both stay as they are.
+    ``noise`` is the share of the uniform distribution; at 0 the log probabilities stay as they are. The result has the
+    fields of `Answer` by their names.
     """
     log_share = jnp.asarray(certain.log_probability)
     noise = noise.astype(log_share.dtype)

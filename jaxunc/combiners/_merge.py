@@ -20,12 +20,15 @@ MERGES = ("sum", "exact_sum", "min", "max", "collect")
 
 
 class Accumulator(NamedTuple):
-    """The merge of one plane, as functions of carries; a carry is a tuple of arrays."""
+    """How one plane merges over trees: functions that start, extend, join and read its carry.
+
+    A carry is a tuple of arrays: the values of the trees so far, merged.
+    """
 
     neutral: float
     """The value that changes nothing: what a masked tree contributes."""
     enter: Callable[..., Any]
-    """values → carry of one tree with these values."""
+    """values → carry of a single tree with these values."""
     include: Any
     """(carry, values) → carry with one more tree; None if every tree's value is kept (collected)."""
     join: Any
@@ -35,11 +38,11 @@ class Accumulator(NamedTuple):
 
     @property
     def collects(self) -> bool:
-        """Whether every tree's value is kept. The carry then has an axis of trees, and loops leave it alone."""
+        """Whether every tree's value is kept, along an axis of trees, rather than merged into one."""
         return self.include is None
 
     def start(self, shape: tuple[int, ...], dtype) -> tuple[Any, ...]:
-        """Return the carry of no tree at all, for a plane of this shape and dtype."""
+        """Return the carry of a plane of this shape and dtype before any tree is merged."""
         return self.enter(jnp.full(shape, self.neutral, dtype))
 
 
@@ -57,8 +60,9 @@ class Merging(NamedTuple):
 
     @classmethod
     def of(cls, merge: PyTree, stat: PyTree) -> "Merging":
-        """Return the merging of a statistic ``stat``; ``merge`` is a pytree prefix of it, with names of merges."""
-        return cls(merge_kinds(merge, stat), tuple(jnp.asarray(plane).dtype.name for plane in jax.tree.leaves(stat)))
+        """Return the merging of a statistic like ``stat``; ``merge`` is a pytree prefix of it, with names of merges."""
+        kinds = merge_kinds(merge, stat)
+        return cls(kinds, tuple(jnp.asarray(plane).dtype.name for plane in jax.tree.leaves(stat)))
 
     @property
     def planes(self) -> list[Accumulator]:
@@ -71,29 +75,35 @@ class Merging(NamedTuple):
         return "collect" in self.kinds
 
     def start(self, shapes: list[tuple[int, ...]]) -> list[Any]:
-        """Return the carry of no tree at all, for planes of these shapes, ``[instances ...]``."""
-        # A collected plane gets its axis of trees behind the instances, of length 0: there is no tree yet.
-        carry_shapes = [(*s[:1], 0, *s[1:]) if acc.collects else s for acc, s in zip(self.planes, shapes, strict=True)]
-        return [acc.start(s, jnp.dtype(d)) for acc, s, d in zip(self.planes, carry_shapes, self.dtypes, strict=True)]
+        """Return the carry before any tree is merged, for planes of these shapes, each ``[instances ...]``."""
+
+        def start_plane(acc: Accumulator, shape: tuple[int, ...], dtype: str) -> tuple[Any, ...]:
+            """Return the first carry of one plane."""
+            if acc.collects:  # an axis of trees behind the instances, of length 0: there is no tree yet
+                shape = (*shape[:1], 0, *shape[1:])
+            return acc.start(shape, jnp.dtype(dtype))
+
+        return [start_plane(*plane) for plane in zip(self.planes, shapes, self.dtypes, strict=True)]
 
     def mask(self, values: list[Array], passing: Bool[Array, "..."]) -> list[Array]:
-        """Return each plane's values where ``passing`` is True, and its neutral value elsewhere.
+        """Return the ``values`` of each plane where ``passing`` is True, and the plane's neutral value elsewhere.
 
         The axes of ``passing`` are the leading axes of the planes.
         """
 
-        def masked(acc: Accumulator, part: Array) -> Array:
-            if part.ndim < passing.ndim:  # a number for a whole tree, which instances mask one by one
-                part = jnp.broadcast_to(part.reshape(*part.shape, *[1] * (passing.ndim - part.ndim)), passing.shape)
-            aligned = passing.reshape(*passing.shape, *[1] * (part.ndim - passing.ndim))
-            return jnp.where(aligned, part, jnp.asarray(acc.neutral, part.dtype))
+        def masked(acc: Accumulator, plane: Array) -> Array:
+            """Return the values of one plane, with its neutral value where they do not pass."""
+            if plane.ndim < passing.ndim:  # a number for a whole tree, which instances mask one by one
+                plane = jnp.broadcast_to(plane.reshape(*plane.shape, *[1] * (passing.ndim - plane.ndim)), passing.shape)
+            aligned = passing.reshape(*passing.shape, *[1] * (plane.ndim - passing.ndim))
+            return jnp.where(aligned, plane, jnp.asarray(acc.neutral, plane.dtype))
 
-        return [masked(acc, part) for acc, part in zip(self.planes, values, strict=True)]
+        return [masked(acc, plane) for acc, plane in zip(self.planes, values, strict=True)]
 
     def include(self, carry: list[Any], values: list[Array]) -> tuple[list[Any], list[Array]]:
-        """Return the carry with one more tree's values included, and the values of the planes that are collected.
+        """Return the carry with one more tree's ``values`` merged, and a list of those values that are collected.
 
-        The entries of collected planes in the carry stay as they are.
+        In the carry, the entries of collected planes stay as they are: the caller appends their values.
         """
         planes = list(zip(self.planes, carry, values, strict=True))
         new_carry = [entry if acc.collects else acc.include(entry, value) for acc, entry, value in planes]
@@ -102,55 +112,71 @@ class Merging(NamedTuple):
     def scan(
         self, visit: Callable[[Any], list[Array]], carry: list[Any], trees: PyTree, *, unroll: int = 1
     ) -> list[Any]:
-        """Return the carry with the values ``visit(tree)`` of each tree added, in order, by a loop over ``trees``.
+        """Return the carry with the values of further trees merged, tree by tree in their order, by a loop.
 
-        ``unroll`` is the number of trees in one step of the loop.
+        ``trees`` is a pytree of arrays with the trees along their first axis, and ``visit`` returns one tree's values
+        of each plane. ``unroll`` is the number of trees in one step of the loop.
         """
         # Collected planes stay out of the loop's carry: the loop stacks their values, tree by tree.
         loop_carry = [() if acc.collects else entry for acc, entry in zip(self.planes, carry, strict=True)]
 
-        def include(joined, tree):
-            entries = [_unpack(entry, like) for entry, like in zip(joined, loop_carry, strict=True)]
+        def include(packed, tree):
+            """Return the packed carry with one more tree merged, and the values of collected planes."""
+            entries = [_unpack(entry, like) for entry, like in zip(packed, loop_carry, strict=True)]
             entries, collected = self.include(entries, visit(tree))
             return [_pack(entry) for entry in entries], collected
 
         final, stacked = lax.scan(include, [_pack(entry) for entry in loop_carry], trees, unroll=unroll)
         collected = (jnp.moveaxis(values, 0, 1) for values in stacked)  # the loop stacks them with the trees in front
-        return [
-            _behind(earlier, (next(collected),)) if acc.collects else _unpack(entry, like)
-            for acc, earlier, entry, like in zip(self.planes, carry, final, loop_carry, strict=True)
-        ]
+        new_carry = []
+        for acc, earlier, entry, like in zip(self.planes, carry, final, loop_carry, strict=True):
+            new_carry.append(_behind(earlier, (next(collected),)) if acc.collects else _unpack(entry, like))
+        return new_carry
 
     def reduce(self, carry: list[Any], values: list[Array], axis: int) -> list[Any]:
-        """Return the carry with the values of all trees along ``axis`` added, by one reduction: for accelerators."""
-        planes = self.planes
+        """Return the carry with the values of further trees merged by one reduction, which accelerators do at once.
+
+        ``values`` has for each plane the values of these trees, along ``axis``.
+        """
+        planes = list(zip(self.planes, values, strict=True))
         # Collected planes have nothing to reduce: their values are the carry.
-        entries = [acc.enter(v) for acc, v in zip(planes, values, strict=True) if not acc.collects]
-        neutral = [acc.start((), v.dtype) for acc, v in zip(planes, values, strict=True) if not acc.collects]
-        reduced = iter(_reduce(entries, neutral, [acc.join for acc in planes if not acc.collects], axis))
-        reduced_carry = [(v,) if acc.collects else next(reduced) for acc, v in zip(planes, values, strict=True)]
+        reducible = [(acc, plane) for acc, plane in planes if not acc.collects]
+        entries = [acc.enter(plane) for acc, plane in reducible]
+        neutral = [acc.start((), plane.dtype) for acc, plane in reducible]
+        reduced = iter(_reduce(entries, neutral, [acc.join for acc, _ in reducible], axis))
+        reduced_carry = [(plane,) if acc.collects else next(reduced) for acc, plane in planes]
         return self.join(carry, reduced_carry)
 
     def join(self, first: list[Any], second: list[Any]) -> list[Any]:
-        """Return the carry of the trees of carry ``first``, followed by those of carry ``second``."""
+        """Return the carry of all trees that two carries stand for: those of ``first``, then those of ``second``."""
         entries = zip(self.planes, first, second, strict=True)
         return [_behind(a, b) if acc.collects else acc.join(a, b) for acc, a, b in entries]
 
     def result(self, carry: list[Any]) -> list[Any]:
-        """Return each plane of a carry as `Combiner.finish` sees it."""
+        """Return the merged planes that a carry stands for, as `Combiner.finish` gets them."""
         return [acc.result(c) for acc, c in zip(self.planes, carry, strict=True)]
 
 
 def _behind(first: tuple[Array], second: tuple[Array]) -> tuple[Array]:
-    """Return one plane's collected values of the first trees followed by those of the second, along axis 1."""
-    (a,), (b,) = first, second
-    return (b if a.shape[1] == 0 else jnp.concatenate([a, b], axis=1),)
+    """Return the values of a collected plane for the trees of ``first``, then those of ``second``, along axis 1."""
+    (first_values,) = first
+    (second_values,) = second
+    if first_values.shape[1] == 0:  # no tree yet
+        return (second_values,)
+    return (jnp.concatenate([first_values, second_values], axis=1),)
 
 
 def merge_kinds(merge: PyTree, stat: PyTree) -> tuple[str, ...]:
-    """Return the name of the merge of each array of a statistic; ``merge`` is a pytree prefix of ``stat``."""
+    """Return the name of the merge of each array in ``stat``, a statistic of which ``merge`` is a pytree prefix.
+
+    Raises a ValueError for a name that is no merge.
+    """
     kinds: list[str] = []
-    jax.tree.map(lambda kind, part: kinds.extend([kind] * len(jax.tree.leaves(part))), merge, stat)
+
+    def add_kinds(kind: str, part: PyTree) -> None:  # one name may stand for several arrays
+        kinds.extend([kind] * len(jax.tree.leaves(part)))
+
+    jax.tree.map(add_kinds, merge, stat)
     for kind in kinds:
         check_one_of("merge", kind, MERGES)
     return tuple(kinds)
@@ -174,51 +200,64 @@ def _float_sum(result: Callable[..., Any]) -> Accumulator:
         high, error = two_sum(a[0], b[0])
         return high, (a[1] + b[1]) + error
 
-    return Accumulator(0, lambda values: (values, jnp.zeros_like(values)), include, join, result)
+    def enter(values):
+        return values, jnp.zeros_like(values)
+
+    return Accumulator(neutral=0, enter=enter, include=include, join=join, result=result)
 
 
 def _rounded(carry):
-    """Return the sum of a carry (rounded sum, sum of rounding errors)."""
+    """Return the float that a carry (rounded sum, sum of rounding errors) stands for: the sum of both."""
     # A veto (-inf) makes the sum of errors NaN; the rounded sum is right there.
     return jnp.where(jnp.isfinite(carry[0]), carry[0] + carry[1], carry[0])
 
 
 def _integer_sum() -> Accumulator:
-    """Return the accumulator of integers in two 32-bit limbs: exact up to 2⁶³ without 64-bit types."""
+    """Return the accumulator of an exact sum of integers, up to 2⁶³ without 64-bit types.
+
+    Its carry is the sum in two limbs of 32 bits, the lower one first.
+    """
 
     def enter(values):
         high = values >> 32 if values.dtype.itemsize > 4 else jnp.where(values < 0, -1, 0)
         return values.astype(jnp.uint32), high.astype(jnp.int32)
 
     def join(a, b):
-        low = a[0] + b[0]  # below a summand if it wrapped around: then 1 is carried into the upper limb
-        return low, a[1] + b[1] + (low < a[0]).astype(jnp.int32)
+        low = a[0] + b[0]
+        has_wrapped = low < a[0]  # then 1 is carried into the upper limb
+        return low, a[1] + b[1] + has_wrapped.astype(jnp.int32)
 
     def include(carry, values):
         return join(carry, enter(values))
 
-    return Accumulator(0, enter, include, join, lambda carry: two_float_from_limbs(*carry))
+    def result(carry):
+        return two_float_from_limbs(*carry)
+
+    return Accumulator(neutral=0, enter=enter, include=include, join=join, result=result)
 
 
 def _short_sum() -> Accumulator:
-    """Return the accumulator of integers ≥ 0 whose total is below 2³²: `_integer_sum` with the lower limb alone."""
+    """Return the accumulator of an exact sum of integers ≥ 0 whose total is below 2³²; its carry is one array."""
+
+    def enter(values):
+        return (values.astype(jnp.uint32),)
 
     def join(a, b):
         return (a[0] + b[0],)
 
     def include(carry, values):
-        return join(carry, (values.astype(jnp.uint32),))
+        return join(carry, enter(values))
 
     def result(carry):
         return two_float_from_limbs(carry[0], jnp.zeros_like(carry[0], jnp.int32))
 
-    return Accumulator(0, lambda values: (values.astype(jnp.uint32),), include, join, result)
+    return Accumulator(neutral=0, enter=enter, include=include, join=join, result=result)
 
 
 def _extreme(beats: Callable[..., Any], neutral: float) -> Accumulator:
-    """Return the accumulator of the value that beats all others; ``neutral`` beats none.
+    """Return the accumulator of the extreme value: the one that beats all others.
 
-    ``beats(new, kept)`` compares two arrays of values.
+    ``beats(new, kept)`` compares two arrays of values, and ``neutral`` is a value that beats none.
     """
 
     def join(a, b):
@@ -228,18 +267,29 @@ def _extreme(beats: Callable[..., Any], neutral: float) -> Accumulator:
     def include(carry, values):
         return join(carry, (values,))
 
-    return Accumulator(neutral, lambda values: (values,), include, join, lambda carry: carry[0])
+    return Accumulator(neutral, enter=_in_tuple, include=include, join=join, result=_out_of_tuple)
+
+
+def _in_tuple(values):
+    """Return the carry of one array: ``values`` in a tuple."""
+    return (values,)
+
+
+def _out_of_tuple(carry):
+    """Return the only array of a carry."""
+    return carry[0]
 
 
 def _accumulator(merge: str, dtype) -> Accumulator:
-    """Return the accumulator of a plane with values of this dtype, by the name of its merge."""
+    """Return the accumulator for a plane with values of ``dtype`` that merges as ``merge`` names."""
     if merge == "short_sum":  # stands for `exact_sum` where the totals are known to be below 2³²
         return _short_sum()
     if merge == "collect":
-        return Accumulator(jnp.nan, lambda values: (values,), None, None, lambda carry: carry[0])
+        return Accumulator(neutral=jnp.nan, enter=_in_tuple, include=None, join=None, result=_out_of_tuple)
+    if merge == "exact_sum" and jnp.issubdtype(dtype, jnp.integer):
+        return _integer_sum()
     if merge == "exact_sum":
-        integer = jnp.issubdtype(dtype, jnp.integer)
-        return _integer_sum() if integer else _float_sum(lambda carry: TwoFloat(*two_sum(*carry)))
+        return _float_sum(lambda carry: TwoFloat(*two_sum(*carry)))
     if merge == "sum":
         return _float_sum(_rounded)
     return _extreme(jnp.less, jnp.inf) if merge == "min" else _extreme(jnp.greater, -jnp.inf)
@@ -249,12 +299,15 @@ def _accumulator(merge: str, dtype) -> Accumulator:
 
 
 def _is_pair(carry: tuple) -> bool:
-    """Return whether a carry is two arrays (no scalars) of 4-byte numbers, which `_pack` makes one."""
-    return len(carry) == 2 and carry[0].ndim > 0 and all(part.dtype.itemsize == 4 for part in carry)
+    """Return whether a carry is two arrays (no scalars) of 4-byte numbers, which `_pack` packs into one."""
+    return len(carry) == 2 and carry[0].ndim > 0 and all(array.dtype.itemsize == 4 for array in carry)
 
 
 def _pack(carry: tuple) -> tuple:
-    """Pack two 4-byte arrays of a carry into one of 8 bytes: a loop on a CPU then runs one kernel, not two."""
+    """Return a carry of two 4-byte arrays as a tuple of one array of 8-byte numbers, and any other carry as it is.
+
+    A loop on a CPU then runs one kernel, not two.
+    """
     if not _is_pair(carry):
         return carry
     is_float = carry[0].dtype == jnp.float32  # floats must stay differentiable, as complex numbers are
@@ -262,7 +315,7 @@ def _pack(carry: tuple) -> tuple:
 
 
 def _unpack(carry: tuple, like: tuple) -> tuple:
-    """Return the arrays that `_pack` packed, with the dtypes of the carry ``like``."""
+    """Return the carry that `_pack` packed into ``carry``; ``like`` is a carry with its shapes and dtypes."""
     if not _is_pair(like):
         return carry
     if like[0].dtype == jnp.float32:
@@ -271,9 +324,10 @@ def _unpack(carry: tuple, like: tuple) -> tuple:
 
 
 def _reduce(carries: list[tuple], neutral: list[tuple], joins: list[Callable[..., Any]], axis: int) -> list[tuple]:
-    """Return the entries of a carry, one for each plane, joined along an axis by one `lax.reduce`: one kernel.
+    """Return each plane's carry for all trees along ``axis``, by one `lax.reduce` of all planes: one kernel.
 
-    ``joins`` has for each plane the function that joins two entries, and ``neutral`` its entry of no tree.
+    ``carries`` has for each plane the trees' carries, ``joins`` the function that joins two carries, and ``neutral``
+    the carry of no tree.
     """
     if not carries:
         return []
@@ -283,4 +337,5 @@ def _reduce(carries: list[tuple], neutral: list[tuple], joins: list[Callable[...
         pairs = zip(joins, *(jax.tree.unflatten(structure, half) for half in halves), strict=True)
         return tuple(jax.tree.leaves([join_plane(a, b) for join_plane, a, b in pairs]))
 
-    return jax.tree.unflatten(structure, lax.reduce(tuple(flat), tuple(jax.tree.leaves(neutral)), join, (axis,)))
+    reduced = lax.reduce(tuple(flat), tuple(jax.tree.leaves(neutral)), join, (axis,))
+    return jax.tree.unflatten(structure, reduced)

@@ -78,16 +78,19 @@ class OneVsRest(Combiner[Answer]):
 
     @property
     def _rules(self) -> tuple[Combiner, ...]:
-        """The combiners of the classes; a single one if it serves all."""
+        """The combiners of the classes, in a tuple: one for each class, or a single one for all classes."""
         return self.rule if isinstance(self.rule, tuple) else (self.rule,)
 
     @property
     def merge(self) -> PyTree:
-        """How statistics merge over trees: as in ``rule`` (in the first one of a list)."""
+        """How the statistic merges over trees: as that of ``rule``, or of the first combiner of a list."""
         return self._rules[0].merge
 
     def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
-        """Return the binary statistic of each class against the rest, with the class axis after the leaves' axes."""
+        """Return the binary statistic of each class against the rest, with an axis of classes after the leaves' axes.
+
+        Raises a ValueError if the columns of ``counts`` do not match the count sets, or the classes the combiners.
+        """
         n_classes, remainder = divmod(counts.shape[-1], len(self.count_sets))
         if remainder:
             raise ValueError(
@@ -101,13 +104,22 @@ class OneVsRest(Combiner[Answer]):
                     f"rule holds {len(self.rule)} combiners, but counts have {n_classes} classes; pass one for "
                     "each class, or a single combiner for all of them."
                 )
-            return jax.vmap(_lift_every_leaf, in_axes=(0, -2), out_axes=counts.ndim - 1)(_stacked(self.rule), pairs)
+            lift_by_class = jax.vmap(_lift_every_leaf, in_axes=(0, -2), out_axes=counts.ndim - 1)
+            return lift_by_class(_stacked(self.rule), pairs)
         # Classes as further leaves: the binary combiner never sees that there are several.
-        lead, stat = pairs.shape[:-1], self.rule.lift(pairs.reshape(-1, pairs.shape[-1]))
-        return jax.tree.map(lambda part: part.reshape(*lead, *part.shape[1:]) if jnp.ndim(part) else part, stat)
+        leading_shape = pairs.shape[:-1]
+        stat = self.rule.lift(pairs.reshape(-1, pairs.shape[-1]))
+
+        def restore_axes(plane):  # a scalar of the tree stays a scalar
+            return plane.reshape(*leading_shape, *plane.shape[1:]) if jnp.ndim(plane) else plane
+
+        return jax.tree.map(restore_axes, stat)
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the margins of the binary answers as class scores, and their normalised probabilities."""
+        """Return the answer whose class scores are the margins of the binary answers.
+
+        Its probabilities are those of the binary answers, divided by their sum.
+        """
         # Shapes alone, without computing: how many axes the binary combiner's planes have behind the class axis.
         one_leaf = jax.ShapeDtypeStruct((1, 2 * len(self.count_sets)), jnp.result_type(float))
         binary_stat = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)
@@ -116,6 +128,7 @@ class OneVsRest(Combiner[Answer]):
         if isinstance(self.rule, tuple):  # scalars of the tree were repeated for every leaf, so no plane is one
             trailing = [max(n_axes, 0) for n_axes in trailing]
         is_collected = [kind == "collect" for kind in merge_kinds(self.merge, binary_stat)]
+        # The class axis goes where the binary combiner expects an axis of instances.
         aligned = [
             jax.tree.map(partial(_class_axis_leads, trailing=n_axes, collected=collected), plane)
             for n_axes, collected, plane in zip(trailing, is_collected, planes, strict=True)
@@ -128,20 +141,21 @@ class OneVsRest(Combiner[Answer]):
         else:
             scores, log_probability = _read(self.rule, stat)
         if log_probability is None:
-            return Answer(scores, None, None, None)
+            return Answer(scores, score=None, probability=None, log_probability=None)
         # Each binary combiner answers for its own class, so that the probabilities do not add to 1 yet.
         log_probability = log_softmax(log_probability)
-        return Answer(scores, None, jnp.exp(log_probability), log_probability)
+        return Answer(scores, score=None, probability=jnp.exp(log_probability), log_probability=log_probability)
 
     def _own_scorers(self) -> Iterator[tuple[Partial, tuple[str, ...]]]:
-        """Return no scorers, since those within get counts of each class against the rest."""
+        """Return an iterator over no scorers: all scorers within get counts of a class against the rest."""
         return iter(())
 
 
 def _read(rule: Combiner, stat) -> tuple[Array, Array | None]:
-    """Return the margin of the answer of a binary ``rule`` to a merged statistic, and the log probability of class 1.
+    """Return the margin of the answer of ``rule``, a binary combiner, and the log probability of class 1.
 
-    The log probability is None if the answer has no probabilities.
+    ``stat`` is the merged statistic that is answered. The log probability is None if the answer has no probabilities.
+    Raises a TypeError if it is no `Answer`.
     """
     answer = rule.finish(stat)
     if not isinstance(answer, Answer):
@@ -150,39 +164,54 @@ def _read(rule: Combiner, stat) -> tuple[Array, Array | None]:
             f"{kind_of(answer)}. Pass a combiner with class scores, such as DempsterRule(); for several combiners, "
             "Together(a=OneVsRest(...), b=OneVsRest(...))."
         )
-    log_probability = answer.log_probability
-    return margin(answer.class_scores), None if log_probability is None else log_probability[..., 1]
+    lead = margin(answer.class_scores)
+    if answer.log_probability is None:
+        return lead, None
+    return lead, answer.log_probability[..., 1]
 
 
 def _form(rule: Combiner) -> tuple:
-    """Return a combiner's pytree structure, shapes and dtypes: all but its numbers, to be compared."""
-    return jax.tree.structure(rule), [(jnp.shape(part), jnp.result_type(part)) for part in jax.tree.leaves(rule)]
+    """Return all of a combiner but its numbers: its pytree structure, and the shapes and dtypes of its leaves."""
+    return jax.tree.structure(rule), [(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in jax.tree.leaves(rule)]
 
 
 def _of_one_tree(rule: Combiner) -> Combiner:
-    """Return the combiner as `lift` sees it for the first tree: with the first entry of each tree field."""
-    first = lambda axis, part: part if axis is None else part[0]
+    """Return the combiner as its `lift` sees it for the first tree: with the first entry of each tree field."""
+    first = lambda axis, leaf: leaf if axis is None else leaf[0]
     return jax.tree.map(first, tree_axes(rule), rule, is_leaf=lambda node: node is None)
 
 
 def _stacked(rules: tuple[Combiner, ...]) -> Combiner:
-    """Stack the combiners ``rules`` of the classes into one whose numbers have a leading axis of classes."""
-    return jax.tree.map(lambda *parts: jnp.stack([jnp.asarray(part) for part in parts]), *rules)
+    """Return one combiner that holds the numbers of all ``rules``, along a leading axis of classes."""
+    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *rules)
 
 
 def _lift_every_leaf(rule: Combiner, counts: Num[Array, "... columns"]):
-    """Return the statistic with an entry per leaf: scalars of the tree, which may differ by class, are repeated."""
-    lead, stat = counts.shape[:-1], rule.lift(counts.reshape(-1, counts.shape[-1]))
-    return jax.tree.map(
-        lambda part: part.reshape(*lead, *part.shape[1:]) if jnp.ndim(part) else jnp.broadcast_to(part, lead), stat
-    )
+    """Return the statistic of a binary ``rule`` for the leaves ``[...]``, each plane with an entry for each leaf.
+
+    A scalar of the tree, which may differ by class, is repeated for each leaf.
+    """
+    leading_shape = counts.shape[:-1]
+    stat = rule.lift(counts.reshape(-1, counts.shape[-1]))
+
+    def by_leaf(plane):
+        """Return a plane with the axes of the leaves in front."""
+        if jnp.ndim(plane) == 0:
+            return jnp.broadcast_to(plane, leading_shape)
+        return plane.reshape(*leading_shape, *plane.shape[1:])
+
+    return jax.tree.map(by_leaf, stat)
 
 
 def _against_rest(counts: Num[Array, "... sets classes"]) -> Num[Array, "... classes columns"]:
-    """Return (N - w_c, w_c) for each class c, for counts w with the sum N, those of the count sets side by side."""
+    """Return the counts (N - w_c, w_c) of each class c against the rest, for counts w of all classes with the sum N.
+
+    The pairs of the count sets stand side by side, so that there are two columns for each set.
+    """
     n_classes = counts.shape[-1]
 
     def pairs(counts, is_added_up=False):
+        """Return the result, with N - w_c as a difference, or, if ``is_added_up``, as the sum of the other counts."""
         if is_added_up:
             is_class, others = same_rank(jnp.eye(n_classes, dtype=bool), counts[..., None, :])
             rest = sum_in_order(jnp.where(is_class, 0, others))
@@ -190,25 +219,29 @@ def _against_rest(counts: Num[Array, "... sets classes"]) -> Num[Array, "... cla
             rest = sum_in_order(counts, keepdims=True)
             rest = rest - counts.astype(rest.dtype)
         by_set = jnp.stack([rest, counts.astype(rest.dtype)], axis=-1)
-        *lead, n_sets, _, _ = by_set.shape
-        return jnp.moveaxis(by_set, -3, -2).reshape(*lead, n_classes, 2 * n_sets)
+        *leading_shape, n_sets, _, _ = by_set.shape
+        return jnp.moveaxis(by_set, -3, -2).reshape(*leading_shape, n_classes, 2 * n_sets)
 
     if jnp.issubdtype(counts.dtype, jnp.floating):
         # Few classes are added up: a total of floats, less most of it, has lost the digits of the rest.
         return pairs(counts, is_added_up=n_classes <= MANY)
     # Integers stay integers, since combiners compare them exactly.
-    exact_pairs, rounded_pairs = pairs(counts), pairs(counts.astype(float_dtype(counts)))
+    exact_pairs = pairs(counts)
+    rounded_pairs = pairs(counts.astype(float_dtype(counts)))
     # Integer totals may have wrapped: exact pairs are right only where the rounded ones fit; elsewhere divided by C.
     rest = jnp.max(rounded_pairs[..., ::2], axis=-1, keepdims=True)
     fits = rest < 0.999 * jnp.iinfo(exact_pairs.dtype).max
     return jnp.where(fits, exact_pairs, (rounded_pairs / n_classes).astype(exact_pairs.dtype))
 
 
-def _class_axis_leads(part: Array, *, trailing: int, collected: bool) -> Array:
-    """Return the plane ``part`` with the class axis where a binary combiner expects instances: before its further axes.
+def _class_axis_leads(plane: Array, *, trailing: int, collected: bool) -> Array:
+    """Return a merged plane with its axis of classes where a binary combiner expects an axis of instances.
 
-    ``trailing`` is the number of these axes, -1 for a scalar of the tree; ``collected`` adds an axis of trees.
+    That is before all axes that the binary combiner's plane has of its own. ``trailing`` is their number in a lifted
+    plane, or -1 for a scalar of the tree; ``collected`` planes have a further axis of trees.
     """
+    if trailing < 0 and plane.ndim == 0:
+        return plane
     if trailing < 0:  # a number per tree has no class axis: give it one, so that it meets every class
-        return jnp.expand_dims(part, -2 if collected else -1) if part.ndim else part
-    return jnp.moveaxis(part, -1 - trailing, -2 - trailing) if collected else part
+        return jnp.expand_dims(plane, -2 if collected else -1)
+    return jnp.moveaxis(plane, -1 - trailing, -2 - trailing) if collected else plane

@@ -59,66 +59,72 @@ class Mean(Combiner[Answer]):
         self.scorer = as_partial(scorer)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the leaf's scores along a last axis (one entry if binary), and 1 for the tree."""
+        """Return the leaf's scores along a last axis (one entry for two classes), and 1, to count the trees."""
         return {"score": score_planes(self.scorer, counts), "trees": jnp.ones(())}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the answer of the merged scores, divided by the number of trees."""
+        """Return the answer of the mean score: the merged scores, divided by the number of trees."""
         return answer_of_mean(stat, score_width(self.scorer))
 
 
 def answer_of_mean(stat: PyTree, width: float | Float[Array, ""]) -> Answer:
-    """Return the answer of mean leaf scores: the totals ``stat["score"]`` over the numbers of trees ``stat["trees"]``.
+    """Return the answer of the mean of leaf scores over trees.
 
-    ``width`` is the length of the interval of the scorer's values, infinite for scores without a bound.
+    ``stat["score"]`` has the sums of scores ``[... k]``, where k is 1 for two classes, else the number of classes.
+    ``stat["trees"]`` has the numbers of trees. ``width`` is the length of the interval of the scorer's values, infinite
+    for scores without a bound.
     """
-    total, trees = stat["score"], jnp.asarray(stat["trees"])[..., None]
+    total = stat["score"]
+    trees = jnp.asarray(stat["trees"])[..., None]
     scores = divide_by_shared(total, trees)
     if total.shape[-1] == 1 or _is_infinite(width):
         return answer_of_scores(scores, width)
     width = _as_precise(width, total)
     # A class without counts in any leaf must have exactly 0. So shares come from the totals, since a rounded mean of
     # many -1/C need not be -1/C. The 0 comes by comparison, with the total's slope, whatever the compiler fuses.
-    total, even_share = total / width, trees * (1 / total.shape[-1])
+    total = total / width
+    even_share = trees * (1 / total.shape[-1])
     shares = jnp.where(total <= -even_share, total - lax.stop_gradient(total), total + even_share)
-    return Answer.from_shares(shares_of(shares), scores, None)
+    return Answer.from_shares(shares_of(shares), scores, score=None)
 
 
 def answer_of_scores(scores: Float[Array, "... k"], width: float | Float[Array, ""]) -> Answer:
-    """Return the answer of combined leaf scores ``[... k]``: for two classes k is 1, for more their number.
+    """Return the answer whose class scores are made of ``scores``, each a mean, median or the like over trees.
 
-    ``width`` is the length of the interval of the scorer's values, infinite for scores without a bound.
+    ``scores`` are ``[... k]``, where k is 1 for two classes, else the number of classes. ``width`` is the length of the
+    interval of the scorer's values, infinite for scores without a bound.
     """
-    is_unbounded, width = _is_infinite(width), _as_precise(width, scores)
+    is_unbounded = _is_infinite(width)
+    width = _as_precise(width, scores)
     if scores.shape[-1] == 1:
         score = scores[..., 0]
         class_scores = jnp.stack([-score, score], axis=-1)
         if is_unbounded:
-            return Answer(class_scores, score, None, None)
+            return Answer(class_scores, score, probability=None, log_probability=None)
         # A score in an interval of this width around 0, read as a probability around one half.
         shares = 0.5 + class_scores / width
         is_outside = (shares < 0) | (shares > 1)  # not `clip`, which halves the slope at 0 and 1
         return Answer.from_shares(jnp.where(is_outside, jnp.clip(shares, 0.0, 1.0), shares), class_scores, score)
     if is_unbounded:
-        return Answer(scores, None, None, None)
+        return Answer(scores, score=None, probability=None, log_probability=None)
     shares = scores / width + 1 / scores.shape[-1]
     shares = jnp.where(shares < 0, 0.0, shares)  # not `maximum`, which halves the slope at 0
     # Medians and extremes may find every class improbable.
-    return Answer.from_shares(shares_of(shares), scores, None)
+    return Answer.from_shares(shares_of(shares), scores, score=None)
 
 
 def _is_infinite(width: float | Float[Array, ""]) -> bool:
-    """Return whether scores of this width have no bound; those of a traced width have one."""
+    """Return whether ``width``, the length of the interval of scores, is infinite; a traced one counts as finite."""
     return is_concrete(width) and math.isinf(width)
 
 
 def _as_precise(width: float | Float[Array, ""], scores: Float[Array, "... k"]) -> float | Float[Array, ""]:
-    """Return a traced width in the precision of the scores; a plain number as it is."""
+    """Return ``width`` as it is if it is a float, and else as an array in the precision of ``scores``."""
     return width if isinstance(width, float) else jnp.asarray(width, scores.dtype)
 
 
 def score_planes(scorer: Callable[..., Any], counts: Num[Array, "... classes"]) -> Array:
-    """Return the scores of leaves by ``scorer`` with a last axis: one entry for two classes, else one per class.
+    """Return the scores that ``scorer`` gives leaves, ``[... k]``: k is 1 for two classes, else the number of classes.
 
     Raises a ValueError if the scorer returns another shape.
     """
@@ -154,14 +160,14 @@ class EpistemicWeighting(Combiner[Answer]):
     reads_sizes: ClassVar[bool] = True
 
     def lift(self, counts: Num[Array, "... 2"]) -> PyTree:
-        """Return the weighted score, and 1 for the tree."""
+        """Return the leaf's plausibility score times 1 less its epistemic uncertainty, and 1, to count the trees."""
         leaf = support(counts)
         certainty = -jnp.expm1(jnp.min(leaf.log_degrees, axis=-1))
         return {"score": (certainty * leaf.preference)[..., None], "trees": jnp.ones(())}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the answer of the merged scores, divided by the number of trees."""
-        return answer_of_mean(stat, 2.0)
+        """Return the answer of the mean score: the merged scores, divided by the number of trees."""
+        return answer_of_mean(stat, width=2.0)
 
 
 class Median(Combiner[Answer]):
@@ -189,22 +195,21 @@ class Median(Combiner[Answer]):
         self.scorer = as_partial(scorer)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the leaf's scores along a last axis (one entry if binary)."""
+        """Return the leaf's scores along a last axis, which has one entry for two classes."""
         return score_planes(self.scorer, counts)
 
     def finish(self, stat: Float[Array, "... trees k"]) -> Answer:
-        """Return the answer of the median over the trees that count."""
+        """Return the answer of the median score over the trees that are not masked."""
         return answer_of_scores(median_of_trees(stat), score_width(self.scorer))
 
 
 def median_of_trees(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
-    """Return the median of ``scores`` over trees, without those that are NaN (masked); 0 if no tree is left."""
-    # Masked trees are NaN: they sort last, and the middle is that of the trees before them.
+    """Return the median of ``scores`` over trees; NaN (a masked tree) is left out. It is 0 if no tree is left."""
     n_trees = jnp.sum(~jnp.isnan(scores), axis=-2, keepdims=True)
-    ordered = jnp.sort(scores, axis=-2)  # NaN last
-    low, high = (jnp.take_along_axis(ordered, i, axis=-2) for i in (jnp.maximum(n_trees - 1, 0) // 2, n_trees // 2))
-    # Of an odd number both are the middle element.
-    high = jnp.where(n_trees % 2 == 1, low, jnp.take_along_axis(ordered, jnp.maximum(n_trees // 2, 0), axis=-2))
+    ordered = jnp.sort(scores, axis=-2)  # NaN last, so that the middle is that of the trees before
+    low = jnp.take_along_axis(ordered, jnp.maximum(n_trees - 1, 0) // 2, axis=-2)
+    high = jnp.take_along_axis(ordered, n_trees // 2, axis=-2)
+    high = jnp.where(n_trees % 2 == 1, low, high)  # of an odd number both are the middle element
     middle = jnp.squeeze((low + high) / 2, axis=-2)
     return jnp.where(jnp.squeeze(n_trees, axis=-2) > 0, middle, 0.0)
 
@@ -237,19 +242,20 @@ class Maximum(Combiner[Answer]):
         self.scorer = as_partial(scorer)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the score and its negative, whose maxima over trees are the extremes."""
+        """Return the leaf's score and its negative: their maxima over trees are the two extremes."""
         score = score_planes(self.scorer, counts)
         return {"highest": score, "lowest": -score}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the answer of the score that is largest in absolute value, from the merged extremes."""
+        """Return the answer of the score with the largest absolute value, which is one of the merged extremes."""
         return answer_of_scores(extreme_of(stat["highest"], stat["lowest"]), score_width(self.scorer))
 
 
 def extreme_of(highest: Float[Array, "..."], highest_negated: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return the score v of largest absolute value, from ``highest`` = max v and ``highest_negated`` = max(-v).
+    """Return the score with the largest absolute value over trees, from the two extremes of the scores.
 
-    0 where scores of opposite sign tie, or without a tree (where ``highest`` and ``highest_negated`` are -inf).
+    ``highest`` is the largest score, and ``highest_negated`` the largest of the negated scores; both are -inf if there
+    is no tree. The result is 0 there, and where scores of opposite sign tie.
     """
     opposed = jnp.where(highest == highest_negated, (highest - highest_negated) / 2, -highest_negated)
     extreme = jnp.where(highest > highest_negated, highest, opposed)
@@ -300,18 +306,25 @@ class GeneralizedMixture(Combiner[Answer]):
         self.reference = reference
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the leaf's scores along a last axis (one entry if binary)."""
+        """Return the leaf's scores along a last axis, which has one entry for two classes."""
         return score_planes(self.scorer, counts)
 
     def finish(self, stat: Float[Array, "... trees k"]) -> Answer:
-        """Return the answer of the mean over the trees that count, weighted by their distance from the reference."""
+        """Return the answer of the mixture H: a tree's score has less weight the further it is from the reference.
+
+        Masked trees, whose scores are NaN, are left out.
+        """
         is_present = ~jnp.isnan(stat)
         scores = jnp.where(is_present, stat, 0.0)
         n_trees = jnp.sum(is_present, axis=-2).astype(scores.dtype)
         total = sum_in_order(scores, -2)
         mean = safe_divide(total, n_trees)
-        references = {"mean": lambda: mean, "median": lambda: median_of_trees(stat), "maximum": lambda: _extreme(stat)}
-        distance = jnp.where(is_present, jnp.abs(scores - references[self.reference]()[..., None, :]), 0.0)
+        reference = mean
+        if self.reference == "median":
+            reference = median_of_trees(stat)
+        elif self.reference == "maximum":
+            reference = _extreme(stat)
+        distance = jnp.where(is_present, jnp.abs(scores - reference[..., None, :]), 0.0)
         total_distance = sum_in_order(distance, -2)
         # The `where` keeps the compiler from fusing product and sum, which would round once instead of twice.
         weighted_total = sum_in_order(jnp.where(is_present, scores * distance, 0.0), -2)
@@ -322,9 +335,9 @@ class GeneralizedMixture(Combiner[Answer]):
 
 
 def _extreme(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
-    """Return the score of largest absolute value over the trees that are not masked (NaN).
+    """Return the score with the largest absolute value over trees; NaN (a masked tree) is left out.
 
-    It is 0 where scores of opposite sign tie, or without a tree.
+    It is 0 where scores of opposite sign tie, or if no tree is left.
     """
     missing = jnp.isnan(scores)
 
@@ -381,7 +394,12 @@ class BetaAggregation(Combiner[Answer]):
         check_one_of("statistic", self.statistic, ("sum", "exact", "max"))
 
     def lift(self, counts: Num[Array, "... 2"]) -> PyTree:
-        """Return the areas below and beyond 1/2 (sum), the exact area (exact), or the whole density (max)."""
+        """Return what is added up of a leaf's density, by ``statistic``.
+
+        * "sum": the areas below and beyond 1/2, on the grid;
+        * "exact": the area beyond 1/2 less 1/2, and 1, to count the trees;
+        * "max": the density at each node of the grid.
+        """
         if counts.shape[-1] != 2:
             raise ValueError(
                 f"BetaAggregation combines two classes, but counts have {counts.shape[-1]}. "
@@ -399,17 +417,17 @@ class BetaAggregation(Combiner[Answer]):
     def finish(self, stat: PyTree) -> Answer:
         """Return the answer by ``statistic``: the share of the mean density's area beyond 1/2, or ("max") its mode."""
         if self.statistic == "exact":
-            return answer_of_mean(stat, 1.0)
+            return answer_of_mean(stat, width=1.0)
         if self.statistic == "max":
             mode = jnp.argmax(stat, axis=-1).astype(stat.dtype)
             has_density = jnp.max(stat, axis=-1) > 0
-            return answer_of_scores(
-                jnp.where(has_density, (mode - GRID_SIZE // 2) / (GRID_SIZE - 1), 0.0)[..., None], 1.0
-            )
+            scores = jnp.where(has_density, (mode - GRID_SIZE // 2) / (GRID_SIZE - 1), 0.0)
+            return answer_of_scores(scores[..., None], width=1.0)
         tiny = jnp.finfo(stat.dtype).tiny
         total = sum_in_order(stat, keepdims=True)
         has_density = total > math.sqrt(tiny)  # the slope of a smaller total could not be represented
-        stat, total = jnp.where(has_density, stat, 0.5), jnp.where(has_density, total, 1.0)
+        stat = jnp.where(has_density, stat, 0.5)
+        total = jnp.where(has_density, total, 1.0)
         shares = divide_by_shared(stat, total)
         log_shares = jnp.log(jnp.maximum(stat, tiny)) - jnp.log(total)
         return Answer(log_shares, margin(shares) / 2, shares, log_shares)

@@ -68,7 +68,7 @@ class Vote(Combiner[Answer]):
         check_one_of("ties", self.ties, ("split", "literal"))
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the shares of the tree's vote by class, and 1 for the tree."""
+        """Return the share of the tree's vote that each class gets ``[... classes]``, and 1, to count the trees."""
         dtype = jnp.result_type(float)
         if self.ties == "literal":
             share = jax.nn.one_hot(jnp.argmax(counts, axis=-1), counts.shape[-1], dtype=dtype)
@@ -78,10 +78,12 @@ class Vote(Combiner[Answer]):
         return {"share": share, "trees": jnp.ones(())}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the answer: the merged shares, divided by the number of votes."""
+        """Return the answer of the merged shares of votes, divided by the number of trees."""
         share = stat["share"]
         shares = divide_by_shared(share, jnp.asarray(stat["trees"])[..., None], 1 / share.shape[-1])
-        score = margin(shares) * (0.5 if self.ties == "literal" else 1.0) if shares.shape[-1] == 2 else None
+        score = None
+        if shares.shape[-1] == 2:  # the printed formula is a share less 1/2, which is half of the margin
+            score = margin(shares) * (0.5 if self.ties == "literal" else 1.0)
         return Answer.from_shares(shares, shares, score)
 
 
@@ -110,12 +112,14 @@ class Pooling(Combiner[Answer]):
     reads_sizes: ClassVar[bool] = True
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the counts, for few classes as a tuple of planes."""
+        """Return the counts as they are, or, for up to `UNROLLED` classes, as a tuple of one plane per class."""
         n_classes = counts.shape[-1]
-        return tuple(counts[..., c] for c in range(n_classes)) if n_classes <= UNROLLED else counts
+        if n_classes > UNROLLED:
+            return counts
+        return tuple(counts[..., c] for c in range(n_classes))
 
     def finish(self, stat: TwoFloat | tuple[TwoFloat, ...]) -> Answer:
-        """Return shares of the total count, and centred shares as class scores."""
+        """Return the answer of merged counts: the classes' shares of all instances, and centred shares as scores."""
         if isinstance(stat, TwoFloat):
             total = TwoFloat(*(part[..., None] for part in total_of_classes(stat)))
             scores, shares = _score_and_share(stat, total, stat.high.shape[-1])
@@ -132,9 +136,10 @@ total for each class, so that its time grows with the square of their number."""
 
 
 def _score_and_share(plane: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[Array, Array]:
-    """Return (n_c - N/C)/N and n_c/N for one of C = ``n_classes`` classes, with n_c = ``plane`` and N = ``total``.
+    """Return the centred share (n_c - N/C)/N of a class, and its share n_c/N.
 
-    They are 0 and 1/C if N = 0.
+    ``plane`` is n_c, the count of the class, ``total`` is N, the count of all classes, and ``n_classes`` is C. The
+    results are 0 and 1/C if N is 0.
     """
     # Subtracted as pairs of floats, before anything is divided: a lead of one instance survives at any size.
     lead = plane.minus(total.divided_by(n_classes)).value
@@ -142,9 +147,10 @@ def _score_and_share(plane: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[
 
 
 def total_of_classes(stat: TwoFloat) -> TwoFloat:
-    """Return the sum of two-floats ``stat [... classes]`` over classes, added in order by a loop."""
+    """Return the sum ``[...]`` of the two-floats ``stat [... classes]`` over classes, added in their order."""
     by_class = jax.tree.map(lambda part: jnp.moveaxis(part, -1, 0), stat)
-    first, others = (jax.tree.map(lambda part, at=at: part[at], by_class) for at in (0, slice(1, None)))
+    first = jax.tree.map(lambda part: part[0], by_class)
+    others = jax.tree.map(lambda part: part[1:], by_class)
     return lax.scan(lambda total, plane: (total.plus(plane), None), first, others)[0]
 
 
@@ -208,9 +214,13 @@ class EvidenceAccumulation(Combiner[Answer]):
         check_bool("smooth_to_prior", smooth_to_prior)
         dtype = float_dtype(prior, smoothing)
         if np.ndim(prior) == 0:
-            # Before it is rounded, if it can be: near 1 the rest of a rounded number has lost its digits.
-            number, xp = (np.asarray(prior, float), np) if is_concrete(prior) else (jnp.asarray(prior), jnp)
-            prior = xp.stack([1 - number, number])
+            # 1 less the prior is taken before rounding, if it can be: near 1 that of a rounded number has lost digits.
+            if is_concrete(prior):
+                number = np.asarray(prior, float)
+                prior = np.stack([1 - number, number])
+            else:
+                number = jnp.asarray(prior)
+                prior = jnp.stack([1 - number, number])
         prior = copy_in(prior, dtype)
         check_probability_vector(prior, prior.shape[-1])
         # As a logarithm, which learning moves freely: the prior stays positive, and adds to 1 by a softmax.
@@ -221,25 +231,28 @@ class EvidenceAccumulation(Combiner[Answer]):
 
     @property
     def prior(self) -> Float[Array, "classes"]:
-        """The prior class probabilities. Their logarithm is what is stored, and what learning moves."""
+        """The prior probabilities of the classes; the combiner holds their logarithms, which learning moves."""
         return jnp.exp(self.log_prior)
 
     @property
     def reads_sizes(self) -> bool:
-        """Whether the combiner smooths; without smoothing its answer depends on shares alone."""
+        """Whether the answer depends on leaf sizes: true unless the smoothing is 0 (a traced one may be more)."""
         return not is_concrete(self.smoothing) or bool(np.any(np.asarray(self.smoothing) > 0))
 
     def _prior_gain(self) -> Array:
         """Return the prior term of each class plus log C, ``[classes]``, for C classes.
 
-        The prior term is log P(c), in ``"published_code"`` P(c). `lift` subtracts the result from log(C P(c|w)) of the
-        leaf with counts w. With log P(c) it is 0 for a uniform prior.
+        The prior term is log P(c), or P(c) for ``prior_term="published_code"``. With log P(c) the result is 0 for a
+        uniform prior. `lift` subtracts the result from log(C P(c|w)) of a leaf with counts w.
         """
         term = self.prior if self.prior_term == "published_code" else self.log_prior
         return term + math.log(self.log_prior.shape[-1])
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the evidence of a leaf for each class: log P(c|w) minus the prior term; -inf is a veto."""
+        """Return the evidence of a leaf for each class c: log P(c|w) less the prior term; -inf vetoes the class.
+
+        Raises a ValueError if the prior is for another number of classes.
+        """
         n_classes = counts.shape[-1]
         if self.log_prior.shape[-1] != n_classes:
             raise ValueError(
@@ -251,7 +264,8 @@ class EvidenceAccumulation(Combiner[Answer]):
         relative_prior = n_classes * self.prior if self.smooth_to_prior else jnp.ones(n_classes, dtype)
         total = sum_in_order(counts.astype(dtype), keepdims=True) + n_classes * self.smoothing
         smoothed = counts.astype(dtype) + self.smoothing * relative_prior
-        is_silent, is_vetoed = total == 0, smoothed == 0
+        is_silent = total == 0
+        is_vetoed = smoothed == 0
         # log(C P(c|w)), from its difference to 1 where that is small: a lead of one in 10⁹ is evidence.
         excess = safe_divide(lead + n_classes * self.smoothing * (relative_prior - 1), total)
         ratio = safe_divide(n_classes * jnp.where(is_vetoed, 1.0, smoothed), total)
@@ -262,18 +276,23 @@ class EvidenceAccumulation(Combiner[Answer]):
         return jnp.where(is_silent, 0.0, gain - self._prior_gain())
 
     def finish(self, stat: Float[Array, "... classes"]) -> Answer:
-        """Return the answer of the merged evidence and the prior; the prior alone where all classes are vetoed."""
+        """Return the answer of the merged evidence with the prior, or of the prior where all classes are vetoed."""
         class_scores = stat + self._prior_gain()
         # Where every class is vetoed the trees contradict each other. A softmax would be NaN: the prior answers.
         is_conflict = jnp.all(jnp.isneginf(class_scores), axis=-1)
         admissible = jnp.where(is_conflict[..., None], self.log_prior, class_scores)
         log_probability = log_softmax(admissible)
-        score = margin(jnp.where(is_conflict[..., None], 0.0, class_scores)) if class_scores.shape[-1] == 2 else None
+        score = None
+        if class_scores.shape[-1] == 2:
+            score = margin(jnp.where(is_conflict[..., None], 0.0, class_scores))
         return Answer(class_scores, score, jnp.exp(log_probability), log_probability)
 
 
 def _lead(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return C w_c - N for counts w of C classes and their sum N, rounded only after exact differences of integers."""
+    """Return how far each class leads: C w_c - N, for the counts w of C classes with the sum N.
+
+    Differences of integers are exact, and only their sums are rounded.
+    """
     n_classes = counts.shape[-1]
     if n_classes <= MANY:
         return sum_in_order(differences(counts))

@@ -69,7 +69,10 @@ class AveragedIntervals(Combiner[Interval]):
         self.s = single_strength(s)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return a leaf's lower bounds, 1 for the tree, and for more than two classes the width, equal for each."""
+        """Return the lower bounds of a leaf's class probabilities ``[... classes]``, and 1, to count the trees.
+
+        For more than two classes the statistic also has the intervals' width ``[...]``, which all classes share.
+        """
         stat = {"lower": idm_interval(counts, self.s).lower, "trees": jnp.ones(())}
         if counts.shape[-1] == 2:
             return stat
@@ -77,7 +80,7 @@ class AveragedIntervals(Combiner[Interval]):
         return {**stat, "width": self.s / (size + self.s)}
 
     def finish(self, stat: PyTree) -> Interval:
-        """Return the intervals: merged bounds divided by the number of trees."""
+        """Return the mean intervals: the merged bounds of a statistic, divided by its number of trees."""
         total = stat["lower"]
         trees = jnp.asarray(stat["trees"])[..., None]
         lower = divide_by_shared(total, trees)
@@ -100,12 +103,12 @@ class Uncertainty(NamedTuple):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The names of outputs that `columns` takes."""
+        """The names of the outputs that `columns` makes: "uncertainty" alone."""
         return ("uncertainty",)
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return total, aleatoric and epistemic uncertainty, a column each, with ``output`` in front of their names."""
-        return {f"{output}_{name}": np.asarray(part) for name, part in self._asdict().items()}
+        """Return the three uncertainties as NumPy arrays, each under ``output``, "_" and the name of its field."""
+        return {f"{output}_{name}": np.asarray(values) for name, values in self._asdict().items()}
 
 
 class UncertaintyDecomposition(Combiner[Uncertainty]):
@@ -178,15 +181,21 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
         if kind != "interval" and s is not None:
             raise ValueError(f"s={s!r} is the strength of intervals, but kind={kind!r}; leave it out.")
         self.kind = kind
-        self.s = single_strength(1.0 if s is None else s) if kind == "interval" else None
+        strength = 1.0 if s is None else s
+        self.s = single_strength(strength) if kind == "interval" else None
 
     @property
     def reads_sizes(self) -> bool:
-        """Whether the kind compares leaf sizes with a number of instances; entropies are of shares alone."""
+        """Whether the uncertainty depends on leaf sizes: true but for the kind "entropy", which reads shares alone."""
         return self.kind != "entropy"
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the shares and entropy, u_a and 1 - u_e, or lower bounds and width, by kind; and 1 for the tree."""
+        """Return what is averaged over trees, by kind, and 1, to count the trees.
+
+        * "entropy": the leaf's shares of the classes, and their entropy;
+        * "plausibility": the leaf's aleatoric uncertainty, and 1 less its epistemic one;
+        * "interval": the lower bounds of the class probabilities, and the width of the intervals.
+        """
         trees = jnp.ones(())
         if self.s is not None:
             size = sum_in_order(counts.astype(float_dtype(counts, self.s)))
@@ -200,7 +209,7 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
         return {"shares": shares, "entropy": entropy(shares), "trees": trees}
 
     def finish(self, stat: PyTree) -> Uncertainty:
-        """Return the uncertainty of a merged statistic, from means over the trees."""
+        """Return the three uncertainties of a merged statistic, from means over its trees."""
         trees = jnp.asarray(stat["trees"])
         if self.kind == "plausibility":
             aleatoric = divide_by_shared(stat["aleatoric"], trees)
@@ -225,27 +234,46 @@ def entropy(probs: Float[Array, "... classes"]) -> Float[Array, "..."]:
 
 
 def _surprise(probs: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return -p log₂ p of each of ``probs``, which is the summand of that probability in the entropy."""
+    """Return -p log₂ p for each entry p of ``probs``: what that probability adds to the entropy."""
     return entropy(probs[..., None])
 
 
 def extreme_entropies(
     lower: Float[Array, "... classes"], width: Float[Array, "..."]
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """Return the largest and the least entropy of the distributions lower + width t, with t ≥ 0 and Σ t = 1.
+    """Return the largest and the least entropy, in bits, of all probabilities that intervals allow.
 
-    Σ lower + width must be 1.
+    The interval of class c has the lower bound ``lower[c]``. All intervals have one ``width``, and the lower bounds and
+    ``width`` add to 1. So the probabilities are lower + width t, with shares t ≥ 0 of the classes that add to 1.
     """
-    # Largest: ``width`` raises the least probable classes to a common level, the lowest that any number of them gives.
-    ascending, ranks = jnp.sort(lower, axis=-1), jnp.arange(1, lower.shape[-1] + 1, dtype=lower.dtype)
-    levels = (width[..., None] + jnp.cumsum(ascending, axis=-1)) / ranks
+    return _largest_entropy(lower, width), _least_entropy(lower, width)
+
+
+def _largest_entropy(lower: Float[Array, "... classes"], width: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return the largest entropy of the probabilities lower + width t (`extreme_entropies`).
+
+    There ``width`` raises the least probable classes to a common level.
+    """
+    ascending = jnp.sort(lower, axis=-1)
+    n_raised = jnp.arange(1, lower.shape[-1] + 1, dtype=lower.dtype)
+    # The levels that raising any number of the least probable classes would reach: the lowest of them is the level.
+    levels = (width[..., None] + jnp.cumsum(ascending, axis=-1)) / n_raised
     level = jnp.min(levels, axis=-1, keepdims=True)
     # At the optimum the shares t have no slope (envelope theorem): only lower and width do.
     shares = lax.stop_gradient(safe_divide(jnp.maximum(level - lower, 0.0), width[..., None]))
-    largest = entropy(lower + rounded(width[..., None] * shares))
-    # Least: all of ``width`` goes to the most probable class; where several lead the slope is their mean.
+    return entropy(lower + rounded(width[..., None] * shares))
+
+
+def _least_entropy(lower: Float[Array, "... classes"], width: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return the least entropy of the probabilities lower + width t (`extreme_entropies`).
+
+    There the class with the largest lower bound gets all of ``width``. Where several classes have that bound, the slope
+    is the mean of theirs.
+    """
     top_class = jnp.argmax(lower, axis=-1, keepdims=True)
-    is_leading = (lower == jnp.take_along_axis(lower, top_class, axis=-1)) | (jnp.arange(lower.shape[-1]) == top_class)
-    gains = jnp.where(is_leading, _surprise(lower + width[..., None]) - _surprise(lower), 0.0)
-    gain = sum_in_order(gains) / sum_in_order(is_leading.astype(lower.dtype))
-    return largest, sum_in_order(_surprise(lower)) + gain
+    is_largest = lower == jnp.take_along_axis(lower, top_class, axis=-1)
+    is_leading = is_largest | (jnp.arange(lower.shape[-1]) == top_class)  # one class at least, also among NaN
+    # How the entropy changes if a class gets ``width``: equal for all leading classes, of which the mean is taken.
+    changes = jnp.where(is_leading, _surprise(lower + width[..., None]) - _surprise(lower), 0.0)
+    change = sum_in_order(changes) / sum_in_order(is_leading.astype(lower.dtype))
+    return sum_in_order(_surprise(lower)) + change

@@ -23,10 +23,11 @@ SLACK = 1e-3
 
 
 def checked_probability(name: str, values_given: Any) -> Float[Array | np.ndarray, "... classes"]:
-    """Return the probabilities ``values_given`` as floats of the precision in which JAX will compute.
+    """Return the class probabilities ``values_given`` as floats of the precision in which JAX will compute.
 
-    JAX arrays stay JAX's, others are NumPy's. Raises an error, which calls them ``name``, unless they are numbers with
-    a class axis. Outside a trace it is raised, too, unless they are finite, not negative, and add to 1 in each row.
+    The result is a JAX array if ``values_given`` is one, else a NumPy array. Raises an error unless they are numbers
+    with a class axis; its message calls them ``name``. Outside a trace it raises a ValueError, too, unless they are
+    finite, not negative, and add to 1 in each row.
     """
     check_numbers(name, values_given)
     check_class_axis(values_given, name)
@@ -34,31 +35,34 @@ def checked_probability(name: str, values_given: Any) -> Float[Array | np.ndarra
     array = array.astype(float_dtype(array))
     if is_concrete(array):
         values = np.asarray(array)
+        # In half precision a sum over classes is further from 1, as for metrics.
+        slack = max(SLACK, values.shape[-1] * float(jnp.finfo(values.dtype).eps))
         if not np.all((values >= -SLACK) & np.isfinite(values)):
             raise ValueError(f"{name} holds negative, infinite or NaN values; pass class probabilities.")
-        if np.any(np.abs(values.sum(axis=-1, dtype=float) - 1) > SLACK):
+        if np.any(np.abs(values.sum(axis=-1, dtype=float) - 1) > slack):
             raise ValueError(f"{name} has rows that do not add to 1; pass class probabilities, not scores or counts.")
     return array
 
 
 def wide_dtype(share: Any) -> np.dtype:
-    """Return the dtype of costs and utilities for probabilities ``share``: theirs, but float32 for half a float.
+    """Return the dtype of the costs and utilities that are multiplied by probabilities ``share``.
 
-    Probabilities fit half a float, costs do not: it overflows beyond 65504, and an infinite cost times 0 is NaN.
+    It is the dtype of ``share``, but float32 where that has 16 bits. Costs may overflow 16 bits, which hold numbers up
+    to 65504, and an infinite cost times 0 is NaN.
     """
     return np.promote_types(share.dtype, np.float32)
 
 
 def is_of_jax(*arrays: Any) -> bool:
-    """Return whether any array is JAX's, or traced; then decisions are JAX arrays, too."""
+    """Return whether any of the arrays, or pytrees of arrays, is JAX's (or traced): decisions then are, too."""
     return any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(arrays))
 
 
 def by_rows(decide: Callable[..., Array], share: Any, *of_rows: Any) -> Any:
-    """Return ``decide(share, *of_rows)`` for probabilities ``share [... classes]`` and arrays ``of_rows [...]``.
+    """Return the decisions ``decide(share, *of_rows)``, a NumPy array if all arguments are NumPy's.
 
-    JAX arrays are passed on as they are. Rows of NumPy are padded, so that tables of any length need few compiled
-    programs, and their decisions come as a NumPy array without the padding.
+    ``share`` has the probabilities ``[... classes]``, and each further array has one number for each row, ``[...]``.
+    NumPy rows are padded for ``decide``, so that tables of any length need few compiled programs.
     """
     if is_of_jax(share, of_rows):
         return decide(copy_in(share), *map(copy_in, of_rows))
@@ -67,9 +71,14 @@ def by_rows(decide: Callable[..., Array], share: Any, *of_rows: Any) -> Any:
     # A power of two, 256 at least; the padding is a distribution, too.
     padded = np.full((1 << max(len(rows) - 1, 255).bit_length(), n_classes), 1 / n_classes, share.dtype)
     padded[: len(rows)] = rows
-    columns = [
-        np.resize(np.ravel(values), len(padded)) if np.size(values) else np.zeros(len(padded)) for values in of_rows
-    ]
+
+    def padded_column(values: Any) -> np.ndarray:
+        """Return the numbers of the rows, repeated for the padding; zeros if there are no rows."""
+        if not np.size(values):
+            return np.zeros(len(padded))
+        return np.resize(np.ravel(values), len(padded))
+
+    columns = [padded_column(values) for values in of_rows]
     decisions = np.asarray(decide(jnp.asarray(padded), *(jnp.asarray(values, wide_dtype(share)) for values in columns)))
     return decisions[: len(rows)].reshape((*shape, *decisions.shape[1:])).copy()  # JAX's memory is read-only
 
@@ -138,29 +147,34 @@ def expected_utility_set(
 
 
 def _of_sizes(utility: Float[Array, "classes"]) -> Callable[[Array], Any]:
-    """Return a function from probabilities ``[... classes]`` to sets (bools), by the utility of a set of each size."""
+    """Return a function that makes sets of the highest expected utility of probabilities ``[... classes]``.
+
+    ``utility`` has the utility of a set that holds the truth by its size, 1 … C. The sets are bools ``[... classes]``.
+    """
 
     def find_best_set(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
         """Return the set of the highest expected utility for each row of probabilities ``share``, as bools."""
-        eps, share = jnp.finfo(share.dtype).eps, share.astype(utility.dtype)
+        eps = jnp.finfo(share.dtype).eps
+        share = share.astype(utility.dtype)
         # The best set of a size holds the most probable classes, so C sets are compared and not 2^C - 1.
         # Where even a right answer of that size costs, it holds the least probable ones: those are likely to be wrong.
         by_size = jnp.broadcast_to(utility, share.shape)
         sum_of_most, rank_among_most = _sum_in_order(share, -share)
         sum_of_least, rank_among_least = _sum_in_order(share, share)
         expected = by_size * jnp.where(by_size < 0, sum_of_least, sum_of_most)
-        size = jnp.argmax(_not_by_rounding(expected, jnp.abs(expected), eps), axis=-1)[..., None]
-        is_negative = jnp.take_along_axis(by_size, size, axis=-1) < 0
+        best_index = jnp.argmax(_not_by_rounding(expected, jnp.abs(expected), eps), axis=-1)[..., None]  # size - 1
+        is_negative = jnp.take_along_axis(by_size, best_index, axis=-1) < 0
         rank = jnp.where(jnp.broadcast_to(is_negative, share.shape), rank_among_least, rank_among_most)
-        return rank <= jnp.broadcast_to(size, rank.shape)
+        return rank <= jnp.broadcast_to(best_index, rank.shape)
 
     return find_best_set
 
 
 def _sum_in_order(share: Float[Array, "... classes"], key: Float[Array, "... classes"]) -> tuple[Array, Array]:
-    """Return the summed probability of the first 1, 2, … classes by ascending key, and each class's rank from 0.
+    """Return the summed probabilities of the first 1, 2, … classes, and the rank of each class, from 0.
 
-    ``share`` holds the probabilities. Classes with equal keys keep their order.
+    Classes are ordered by ascending ``key``, and those with equal keys by their numbers; ``share`` has the
+    probabilities.
     """
     order = jnp.argsort(key, axis=-1, stable=True)
     sums = jnp.cumsum(jnp.take_along_axis(share, order, axis=-1), axis=-1)
@@ -168,9 +182,10 @@ def _sum_in_order(share: Float[Array, "... classes"], key: Float[Array, "... cla
 
 
 def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
-    """Return the utility of a set that holds the truth, by its size 1 … ``n_classes``.
+    """Return the utilities ``[classes]`` of a set that holds the truth, for the sizes 1 … ``n_classes``.
 
-    ``utility`` is a name in `UTILITIES`, or the numbers themselves, ``[classes]``. Raises a ValueError for all else.
+    ``utility`` is a key of `UTILITIES`, such as 65 or "u65", or the utilities themselves. Raises a ValueError for all
+    else.
     """
     if np.ndim(utility) == 0:
         if isinstance(utility, str):
@@ -190,9 +205,10 @@ def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
 
 
 def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[[Array], Any]:
-    """Return a function from probabilities ``[... classes]`` of a dtype to sets (bools), by ``utility [sets classes]``.
+    """Return a function that makes sets of the highest expected utility of probabilities ``[... classes]``.
 
-    ``sets`` says which classes are in each set, bools ``[sets classes]``; None: all sets, if the classes are few.
+    ``utility [sets classes]`` has the utility of each set for each class that may be the truth. ``sets``, bools of that
+    shape, says which classes are in each set; None means all sets of the classes. Utilities are computed in ``dtype``.
     Raises a ValueError if utilities or sets do not fit.
     """
     values = np.asarray(utility, float)
@@ -208,17 +224,20 @@ def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[
             f"utility has shape {values.shape}; pass a finite number for each of {len(sets)} sets and {n_classes} "
             f"classes, shape {sets.shape}."
         )
-    by_class, candidates = copy_in(values.T, dtype), copy_in(sets)
+    by_class = copy_in(values.T, dtype)
+    candidates = copy_in(sets)
 
     def find_best_set(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
-        eps, share = jnp.finfo(share.dtype).eps, share.astype(dtype)
-        expected, gross = expected_values(share, by_class), expected_values(share, jnp.abs(by_class))
+        """Return the set of the highest expected utility for each row of probabilities ``share``, as bools."""
+        eps = jnp.finfo(share.dtype).eps
+        share = share.astype(dtype)
+        expected = expected_values(share, by_class)
+        gross = expected_values(share, jnp.abs(by_class))
         best_set = jnp.argmax(_not_by_rounding(expected, gross, eps), axis=-1)
         # Not a gather, which JAX refuses for rows on a mesh of explicit axes.
         shape = (*best_set.shape, *candidates.shape)
-        is_best = jnp.broadcast_to(best_set[..., None, None], shape) == lax.broadcasted_iota(
-            best_set.dtype, shape, best_set.ndim
-        )
+        set_number = lax.broadcasted_iota(best_set.dtype, shape, best_set.ndim)
+        is_best = jnp.broadcast_to(best_set[..., None, None], shape) == set_number
         return jnp.any(is_best & jnp.broadcast_to(candidates, shape), axis=-2)
 
     return find_best_set
@@ -228,9 +247,9 @@ def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[
 def expected_values(
     share: Float[Array, "... classes"], by_class: Float[Array, "classes sets"]
 ) -> Float[Array, "... sets"]:
-    """Return Σ_c P(c) u(A, c) for each set A, added class by class; ``share`` is P, and ``by_class`` is u.
+    """Return the expected utility Σ_c P(c) u(A, c) of each set A: ``share`` is P, and ``by_class`` is u.
 
-    A product of matrices would round differently for different numbers of rows.
+    Classes are added one by one: a product of matrices would round differently for different numbers of rows.
     """
 
     def add_class(total, of_class):
@@ -245,13 +264,18 @@ def expected_values(
 def _not_by_rounding(
     expected: Float[Array, "... sets"], gross: Float[Array, "... sets"], eps: Any
 ) -> Float[Array, "... sets"]:
-    """Return expected utilities with those that are within rounding of the best set equal to it, so that they tie.
+    """Return the utilities ``expected``, where those that differ from the best one by rounding alone are equal to it.
 
-    ``gross`` holds the sums of absolute values of the summands, by which rounding is measured, and ``eps`` is the
-    rounding of the probabilities.
+    ``gross`` has for each set the sum of the absolute values that its utility is a sum of: rounding is measured by it.
+    ``eps`` is the rounding of the probabilities.
     """
     best_set = jnp.argmax(expected, axis=-1, keepdims=True)
-    best, best_gross = (jnp.broadcast_to(jnp.take_along_axis(x, best_set, axis=-1), x.shape) for x in (expected, gross))
+
+    def of_best_set(values: Float[Array, "... sets"]) -> Float[Array, "... sets"]:
+        return jnp.broadcast_to(jnp.take_along_axis(values, best_set, axis=-1), values.shape)
+
+    best = of_best_set(expected)
+    best_gross = of_best_set(gross)
     slack = 4 * float(eps)
     is_tied = expected >= best - slack * gross - slack * best_gross
     return jnp.where(is_tied, best, expected)

@@ -21,7 +21,7 @@ from ._costs import is_of_jax
 
 
 def nondominated(preference: Preference) -> Bool[Array | np.ndarray, "... classes"]:
-    r"""Return the classes that no half of the votes' mass rejects.
+    r"""Return which classes remain: those to which no half of the votes' mass prefers another class.
 
     For two classes, with bel and pl the belief and the plausibility of class 1:
 
@@ -84,6 +84,7 @@ def nondominated(preference: Preference) -> Bool[Array | np.ndarray, "... classe
 
 @jit
 def _remaining(mass, total, excess):
+    """Return the classes that remain, bools ``[... classes]``, for the fields of a `Preference`."""
     return Preference(mass, total, excess).remaining
 
 
@@ -103,11 +104,14 @@ class CautiousAnswer(NamedTuple):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The names of outputs that `columns` takes."""
+        """The names of the outputs that `columns` makes: classes, probabilities, intervals and sets."""
         return ("class", "probability", "interval", "set")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return ``{output: array}`` for an output of `outputs`; for "interval" what `Interval.columns` gives."""
+        """Return the array that a name in `outputs` stands for, as the dictionary ``{output: array}``.
+
+        For "interval" it is the dictionary of the lower and the upper ends (`Interval.columns`).
+        """
         if output == "interval":
             return self.interval.columns(output)
         arrays = {"class": self.predicted, "probability": self.probability, "set": self.membership}
@@ -139,8 +143,8 @@ class CautiousReport(Combiner[CautiousAnswer]):
     Called, it answers a `CautiousAnswer`.
 
     Sets are decided by votes, probabilities by counts, so a set may lack the most probable class. No tree: all
-    classes, equal probabilities. For two classes it merges four planes and looks up two numbers of a leaf: votes lie in
-    the signs of the bounds. Where masses are not equal it is five and three.
+    classes, equal probabilities. For two classes it merges four planes, and looks up two numbers of a leaf, since the
+    sign of a bound holds a vote. If masses are not equal, it merges five planes and looks up three numbers.
 
     References
     ----------
@@ -159,24 +163,26 @@ class CautiousReport(Combiner[CautiousAnswer]):
     averaged: AveragedIntervals
 
     def __init__(self, s: NumbersLike, mass: Literal["equal", "leaf_size", "certainty"] = "equal"):
-        self.vote, self.averaged = GeneralizedVote(s, mass), AveragedIntervals(s)
+        self.vote = GeneralizedVote(s, mass)
+        self.averaged = AveragedIntervals(s)
 
     @property
     def merge(self) -> PyTree:
-        """How statistics merge over trees, ``{"vote": …, "averaged": …}``."""
+        """How the statistic merges over trees: a dictionary of the merges of the vote and of the intervals."""
         return {"vote": self.vote.merge, "averaged": self.averaged.merge}
 
     def explained(self) -> ExplainedVote:
-        """Return the combiner that explains the sets, with the same s and mass."""
+        """Return the `ExplainedVote` with the same s and mass: the combiner that explains this one's sets."""
         return ExplainedVote(self.vote.s, self.vote.mass)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the statistics of leaves with these counts, for the vote and for the intervals."""
+        """Return the statistics of the vote and of the averaged intervals for leaves with these counts."""
         return {"vote": self.vote.lift(counts), "averaged": self.averaged.lift(counts)}
 
     def finish(self, stat: PyTree) -> CautiousAnswer:
-        """Return the answer: vote and intervals from the merged statistics ``stat``, and the decisions by them."""
-        preference, interval = self.vote.finish(stat["vote"]), self.averaged.finish(stat["averaged"])
+        """Return the votes and intervals of the merged statistics, and the set and the class decided by them."""
+        preference = self.vote.finish(stat["vote"])
+        interval = self.averaged.finish(stat["averaged"])
         membership = nondominated(preference)
         unknown = 1 - sum_in_order(jnp.asarray(interval.lower), keepdims=True)
         probability = interval.lower + unknown / interval.lower.shape[-1]
@@ -249,9 +255,12 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
 
 @jit
 def _interval_dominance(lower, upper):
-    """Return `interval_dominance` of unchecked bounds ``[... classes]``; for two classes a tie rejects class 0."""
-    low, high = lower[..., :, None], upper[..., None, :]
-    low, high, is_other = same_rank(low, high, ~jnp.eye(lower.shape[-1], dtype=bool))
+    """Return the classes that remain by `interval_dominance` for bounds ``[... classes]`` that were checked.
+
+    For two classes, class 0 is rejected also where its upper bound equals the lower bound of class 1.
+    """
+    off_diagonal = ~jnp.eye(lower.shape[-1], dtype=bool)
+    low, high, is_other = same_rank(lower[..., :, None], upper[..., None, :], off_diagonal)
     preferred = (low > high) & is_other
     if lower.shape[-1] == 2:
         tie = low[..., 1, 0] >= high[..., 0, 0]

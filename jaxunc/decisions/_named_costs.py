@@ -103,7 +103,10 @@ def least_cost(
 
 
 def _checked(costs: Any, n_classes: int) -> Any:
-    """Return the costs as they are; raise an error unless they are numbers ``[classes decisions]``, ≥ 0 and finite."""
+    """Return ``costs`` as they are; raise an error unless they are numbers ``[classes decisions]``, ≥ 0 and finite.
+
+    The values of traced costs are not checked.
+    """
     check_numbers("costs", costs)
     shape = np.shape(costs)
     if len(shape) != 2 or shape[0] != n_classes or not shape[1]:
@@ -117,7 +120,7 @@ def _checked(costs: Any, n_classes: int) -> Any:
 
 
 def check_costs(values: np.ndarray) -> None:
-    """Raise a ValueError unless all costs are ≥ 0 and finite in float32."""
+    """Raise a ValueError unless all costs, ``values [classes decisions]``, are ≥ 0 and finite in float32."""
     wrong = ~((values >= 0) & (values < np.finfo(np.float32).max))
     if wrong.any():
         index = tuple(map(int, np.argwhere(wrong)[0]))
@@ -131,9 +134,10 @@ def check_costs(values: np.ndarray) -> None:
 def _least_cost_decision(
     costs: Float[Array, "classes decisions"], share: Float[Array, "... classes"], reject: Any = None
 ) -> Array:
-    """Return each row's decision of least expected cost, int32 ``[...]``, -1 where rejecting costs less.
+    """Return for each row the number of the decision of least expected cost, or -1 where a rejection costs less.
 
-    ``share`` holds the class probabilities, and ``reject [...]`` what a rejection costs; None: nothing is rejected.
+    ``share`` has the class probabilities, and ``reject [...]`` the cost of a rejection; None: nothing is rejected. The
+    numbers are int32 ``[...]``.
     """
     n_classes, n_decisions = costs.shape
     slack = max(_ULPS, n_classes) * float(jnp.finfo(share.dtype).eps)
@@ -146,8 +150,10 @@ def _least_cost_decision(
     decision = jnp.argmax(preference, axis=-1).astype(jnp.int32)
     if reject is None:
         return decision
-    reject, least_expected = reject.astype(costs.dtype), least_expected[..., 0]
-    return jnp.where(least_expected <= reject + slack * least_expected + slack * reject, decision, jnp.int32(-1))
+    reject = reject.astype(costs.dtype)
+    least_expected = least_expected[..., 0]
+    is_kept = least_expected <= reject + slack * least_expected + slack * reject
+    return jnp.where(is_kept, decision, jnp.int32(-1))
 
 
 _FORMS = (
@@ -157,10 +163,11 @@ _FORMS = (
 
 
 def plain_costs(costs: Any) -> Any:
-    """Return costs as nested lists, or as ``{truth: {decision: cost}}`` by names of classes; None for None.
+    """Return costs in a form that JSON holds: a dictionary ``{truth: {decision: cost}}``, or nested lists.
 
-    A text of pairs in which a name holds a colon is returned unchanged: `cost_matrix`, which knows the classes, reads
-    it. Raises a TypeError or a ValueError for a text, file, mapping or table that does not hold costs.
+    ``costs`` are a text, the name of a file, a mapping or a table by names of classes; or numbers ``[classes
+    decisions]``, which give lists. None gives None. A text of pairs in which a class has a colon is returned unchanged:
+    `cost_matrix`, which knows the classes, reads it. Raises a TypeError or a ValueError if ``costs`` hold none.
     """
     if costs is None:
         return None
@@ -169,15 +176,15 @@ def plain_costs(costs: Any) -> Any:
         content = _read_text(text)
         if isinstance(content, Mapping):
             return plain_costs(content)
-        # Only a name that holds a colon needs the classes.
-        return text if any(pair.count(":") > 1 for pair, _ in content) else _costs_by_name(text, content, None)
+        needs_classes = any(pair.count(":") > 1 for pair, _ in content)  # to find the colon between two names
+        return text if needs_classes else _costs_by_name(text, content, names=None)
     if hasattr(costs, "columns") and hasattr(costs, "index"):
-        names, truths = ([str(name) for name in axis] for axis in (costs.columns, costs.index))
-        _refuse_repeats(names)
+        decisions = [str(name) for name in costs.columns]
+        truths = [str(name) for name in costs.index]
+        _refuse_repeats(decisions)
         _refuse_repeats(truths)
-        costs = {
-            truth: dict(zip(names, row, strict=True)) for truth, row in zip(truths, np.asarray(costs), strict=True)
-        }
+        rows = [dict(zip(decisions, row, strict=True)) for row in np.asarray(costs)]
+        costs = dict(zip(truths, rows, strict=True))
     if isinstance(costs, Mapping):
         _refuse_repeats(costs)
         return {str(truth): _row(truth, row) for truth, row in costs.items()}
@@ -186,7 +193,10 @@ def plain_costs(costs: Any) -> Any:
 
 
 def _row(truth: Any, row: Any) -> dict[str, float]:
-    """Return ``row``, the costs for one truth, as {decision: cost} with names as strings; a TypeError if no mapping."""
+    """Return ``row``, the costs of decisions where ``truth`` is the class, as a dictionary by decisions as strings.
+
+    Raises a TypeError if ``row`` is no mapping, and a ValueError for a decision that comes twice or a wrong cost.
+    """
     if not isinstance(row, Mapping):
         raise TypeError(f"costs[{truth!r}] is {row!r:.60}; pass the cost of each decision: {{'yes': {{'no': 5}}}}.")
     _refuse_repeats(row)
@@ -194,13 +204,17 @@ def _row(truth: Any, row: Any) -> dict[str, float]:
 
 
 def _refuse_repeats(names: Collection[Any]) -> None:
-    """Raise a ValueError if two of the classes ``names`` read alike, as 1 and "1" do."""
+    """Raise a ValueError if two of ``names``, of classes, are equal as strings, as 1 and "1" are."""
     if len({str(name) for name in names}) < len(names):
         raise ValueError("costs names a class twice; give each truth one row, and each decision one column.")
 
 
 def _read_text(text: str) -> Mapping[str, Any] | list[tuple[str, str]]:
-    """Return {truth: {decision: cost}} if ``text`` names a file or is JSON, else its pairs (TRUTH:DECISION, cost)."""
+    """Return the costs in ``text``: the name of a file, JSON, or pairs such as "yes:no=5,no:yes=1".
+
+    A file or JSON gives a dictionary ``{truth: {decision: cost}}``. Pairs give a list of (TRUTH:DECISION, cost), both
+    strings. Raises a ValueError for anything else.
+    """
     if os.path.isfile(text):
         return _of_file(Path(text))
     if text.lstrip().startswith("{"):
@@ -217,14 +231,17 @@ def _read_text(text: str) -> Mapping[str, Any] | list[tuple[str, str]]:
 
 
 def _costs_by_name(text: str, pairs: list[tuple[str, str]], names: Sequence[str] | None) -> dict[str, dict[str, float]]:
-    """Return ``{truth: {decision: cost}}`` from pairs (TRUTH:DECISION, cost); messages quote ``text``.
+    """Return the dictionary ``{truth: {decision: cost}}`` of ``pairs``, each (TRUTH:DECISION, cost), both strings.
 
     A pair is cut at the colon with one of ``names`` (the classes) on both sides, else at the first colon. Raises a
-    ValueError if several colons could be meant, a pair comes twice, or a cost is not a finite number ≥ 0.
+    ValueError, which quotes ``text``, if several colons could be meant or a pair comes twice. Raises one, too, if a
+    cost is not a finite number ≥ 0.
     """
     costs: dict[str, dict[str, float]] = {}
     for pair, cost in pairs:
-        readings = [(pair[:i].strip(), pair[i + 1 :].strip()) for i, letter in enumerate(pair) if letter == ":"]
+        # A pair may be cut at each of its colons.
+        colons = [i for i, letter in enumerate(pair) if letter == ":"]
+        readings = [(pair[:i].strip(), pair[i + 1 :].strip()) for i in colons]
         readings_as_classes = [reading for reading in readings if set(reading) <= set(names or ())]
         if len(readings_as_classes) > 1:
             raise ValueError(
@@ -238,14 +255,18 @@ def _costs_by_name(text: str, pairs: list[tuple[str, str]], names: Sequence[str]
 
 
 def _of_file(path: Path) -> Mapping[str, Any]:
-    """Return ``{truth: {decision: cost}}`` from a file of JSON, or of CSV with truths as rows; costs as read."""
+    """Return the dictionary ``{truth: {decision: cost}}`` of a file of JSON, or of CSV with a line for each truth.
+
+    Costs of CSV are strings. Raises a ValueError if the file cannot be read, or holds no costs.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"costs={str(path)!r} cannot be read ({error}); expected {_FORMS}.") from error
     if path.suffix.lower() == ".json":
         return _of_json(text, str(path))
-    head, *rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if row] or [[]]
+    lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text)) if line]
+    head, *rows = lines or [[]]
     if len(head) < 2 or not rows or any(len(row) != len(head) for row in rows):
         raise ValueError(
             f"{path} holds no costs: expected a line with the names of decisions behind an empty cell, and a line for "
@@ -257,7 +278,10 @@ def _of_file(path: Path) -> Mapping[str, Any]:
 
 
 def _of_json(text: str, where: str) -> Mapping[str, Any]:
-    """Return ``{truth: {decision: cost}}`` from a JSON text; errors say ``where`` it comes from."""
+    """Return the dictionary ``{truth: {decision: cost}}`` that a JSON ``text`` holds, with costs as they stand there.
+
+    Raises a ValueError, which says ``where`` the text comes from, if it holds none.
+    """
 
     def refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
@@ -274,7 +298,7 @@ def _of_json(text: str, where: str) -> Mapping[str, Any]:
 
 
 def _number(pair: str, cost: Any) -> float:
-    """Return a cost as a float; raise a ValueError that names the ``pair`` unless it is ≥ 0 and finite."""
+    """Return ``cost`` as a float; raise a ValueError, which names the ``pair``, unless it is ≥ 0 and finite."""
     try:
         value = float(cost)
     except (TypeError, ValueError):
@@ -285,10 +309,11 @@ def _number(pair: str, cost: Any) -> float:
 
 
 def cost_matrix(costs: Any, labels: Sequence[Any]) -> np.ndarray | None:
-    """Return costs ``[classes classes]`` for a model with these labels, from what `plain_costs` takes; None for None.
+    """Return costs as a matrix ``[classes classes]``, with truths as rows and decisions as columns; None for None.
 
-    With costs by names, pairs that are not named cost 1 if the decision is wrong, and 0 if it is right. Raises a
-    ValueError for a name that is not a class (the nearest is suggested), and for another shape.
+    ``costs`` are what `plain_costs` takes, and ``labels`` the classes of the model in their order. With costs by names,
+    pairs that are not named cost 1 if the decision is wrong, and 0 if it is right. Raises a ValueError for a name that
+    is not a class (the nearest is suggested), and for another shape.
     """
     if (plain := plain_costs(costs)) is None:
         return None

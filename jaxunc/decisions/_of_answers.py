@@ -59,7 +59,7 @@ def conformal_sets(
     ValueError
         If there are fewer calibration rows (of any class with ``by_class``) than coverage / (1 - coverage), which is 9
         for .9. If shapes do not fit, or coverage lies outside (0, 1), or calibration rows are traced. Outside a trace
-        also if a row of p is not a distribution (within 0.001).
+        also if a row of p is not a distribution (within 0.001; in half precision within the precision times C).
 
     Notes
     -----
@@ -115,20 +115,25 @@ def conformal_sets(
     if traced:
         in_full = _members(share, jnp.asarray(threshold, share.dtype))
         return in_full | _members(share.astype(dtype), jnp.asarray(threshold, dtype))
+    # The most probable class is added, and the one after rounding: calibration rows were ranked by that.
     is_most_probable = np.argmax(rows, axis=-1)[..., None] == np.arange(rows.shape[-1])
     rows = rows.astype(dtype)
-    # The most probable class, and the one after rounding: calibration rows were ranked by theirs after rounding.
-    sets = (rows >= threshold) | is_most_probable | (np.argmax(rows, axis=-1)[..., None] == np.arange(rows.shape[-1]))
+    is_most_probable_rounded = np.argmax(rows, axis=-1)[..., None] == np.arange(rows.shape[-1])
+    sets = (rows >= threshold) | is_most_probable | is_most_probable_rounded
     return jnp.asarray(sets) if is_of_jax(p) else sets
 
 
 def _checked(calibration: Any, labels: Any, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return probabilities of calibration rows ``[rows classes]`` and labels as NumPy arrays; raise unless they fit."""
+    """Return the calibration rows' probabilities ``[rows classes]`` and their classes ``[rows]`` as NumPy arrays.
+
+    Raises a ValueError if they are traced, do not fit each other and ``n_classes``, or hold wrong numbers.
+    """
     if not is_concrete(calibration, labels):
         raise ValueError("calibration and labels are traced, but ranked on the host; pass known arrays.")
     check_numbers("calibration", calibration)
     check_numbers("labels", labels)
-    shares, position = np.asarray(calibration), np.asarray(labels)
+    shares = np.asarray(calibration)
+    position = np.asarray(labels)
     if position.ndim != 1 or (position.size and position.dtype.kind not in "iu"):
         raise ValueError(
             f"labels has shape {position.shape} and type {position.dtype}; pass positions of classes, integers [rows]."
@@ -146,13 +151,15 @@ def _checked(calibration: Any, labels: Any, n_classes: int) -> tuple[np.ndarray,
 
 
 def numbers_to_rank(probability: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Return the number ``[rows]`` by which each row is ranked for conformal sets, larger is better.
+    """Return the number ``[rows]`` by which each row is ranked for conformal sets; larger is better.
 
-    It is the probability of the row's class, ``position [rows]`` of ``probability [rows classes]``; or 1 where that
-    class is the most probable (first on ties).
+    It is the probability of the row's class, or 1 where that class is the most probable (the first one on ties).
+    ``probability`` is ``[rows classes]``, and ``position [rows]`` has the numbers of the rows' classes.
     """
     of_class = np.take_along_axis(probability, position[:, None], axis=1)[:, 0]
-    return np.where(probability.argmax(axis=1) == position, 1, of_class) if len(of_class) else of_class
+    if not len(of_class):
+        return of_class
+    return np.where(probability.argmax(axis=1) == position, 1, of_class)
 
 
 def least_probabilities(
@@ -165,87 +172,119 @@ def least_probabilities(
     names: Any = None,
     weight: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the least probability with which each class is in a conformal set of a coverage, ``[classes]``.
+    """Return for each class the least probability with which it is in a conformal set: ``[classes]``.
 
-    ``ranked`` holds the `numbers_to_rank` of the calibration rows, and ``position`` their classes. Rows count in the
-    ranks by their weights (> 0), the new row by `unit_weight`; with ``by_class``, each class's rows by themselves.
-    Raises a ValueError, in which ``names`` name the classes, if there are too few rows.
+    ``ranked`` has the `numbers_to_rank` of the calibration rows, and ``position`` the numbers of their classes. Rows
+    count in the ranks by ``weight`` (> 0; None: all alike), the new row by `unit_weight`. With ``by_class``, the rows
+    of each class are ranked by themselves. Raises a ValueError, in which ``names`` name the classes, if there are too
+    few rows.
     """
-    thresholds, weight = np.empty(n_classes, ranked.dtype), np.ones(len(ranked)) if weight is None else weight
-    for c in range(n_classes) if by_class else [None]:
-        rows = np.arange(len(ranked)) if c is None else np.flatnonzero(position == c)
-        rows, n = rows[np.argsort(-ranked[rows], kind="stable")], len(rows)
-        unit, summed_weight = unit_weight(weight[rows]), np.cumsum(weight[rows])
-        # Rounded up, but not for what rounding alone makes of (n + 1) coverage: 100 · .07 is 7.000000000000001.
-        rank = np.searchsorted(summed_weight, (weight[rows].sum() + unit) * coverage * (1 - 1e-12))
-        if rank >= n:
-            needed = math.ceil(coverage / (1 - coverage) * (1 - 1e-12))
-            whose = "" if c is None else f" of class {c if names is None else names[c]!r}"
-            weigh = "" if (weight[rows] == unit).all() else f", which weigh {weight[rows].sum() / unit:.4g}"
-            raise ValueError(
-                f"coverage={coverage:g} needs {needed} calibration rows{whose}, and there are {n}{weigh}; pass more of "
-                f"them{', or by_class=False' if by_class else ''}, or ask for less coverage."
-            )
-        thresholds[slice(None) if c is None else c] = ranked[rows[rank]]
+    if weight is None:
+        weight = np.ones(len(ranked))
+    if not by_class:
+        least = _least_probability(ranked, weight, coverage)
+        return np.full(n_classes, least, ranked.dtype)
+    thresholds = np.empty(n_classes, ranked.dtype)
+    for c in range(n_classes):
+        rows = np.flatnonzero(position == c)
+        whose = f" of class {c if names is None else names[c]!r}"
+        hint = ", or by_class=False"
+        thresholds[c] = _least_probability(ranked[rows], weight[rows], coverage, whose=whose, hint=hint)
     return thresholds
+
+
+def _least_probability(
+    ranked: np.ndarray, weight: np.ndarray, coverage: float, *, whose: str = "", hint: str = ""
+) -> Any:
+    """Return the number at the rank of ``coverage``, from the largest one down, of rows ranked together.
+
+    ``ranked`` and ``weight`` have the rows' numbers and weights. Raises a ValueError if there are too few rows; its
+    message says ``whose`` rows they are, and has a further ``hint``.
+    """
+    order = np.argsort(-ranked, kind="stable")
+    ranked = ranked[order]
+    weight = weight[order]
+    n_rows = len(ranked)
+    unit = unit_weight(weight)
+    # Rounded up, but not for what rounding alone makes of (n + 1) coverage: 100 · .07 is 7.000000000000001.
+    rank = np.searchsorted(np.cumsum(weight), (weight.sum() + unit) * coverage * (1 - 1e-12))
+    if rank >= n_rows:
+        needed = math.ceil(coverage / (1 - coverage) * (1 - 1e-12))
+        weigh = "" if (weight == unit).all() else f", which weigh {weight.sum() / unit:.4g}"
+        raise ValueError(
+            f"coverage={coverage:g} needs {needed} calibration rows{whose}, and there are {n_rows}{weigh}; pass more "
+            f"of them{hint}, or ask for less coverage."
+        )
+    return ranked[rank]
 
 
 @jit
 def _members(share, least):
-    """Return sets ``[... classes]``: classes whose ``share`` is at least ``least [classes]``, and the most probable."""
+    """Return sets, bools ``[... classes]``: the classes whose ``share`` is at least ``least [classes]``.
+
+    The most probable class is in each set, too.
+    """
     most_probable = jnp.argmax(share, axis=-1)[..., None] == jnp.arange(share.shape[-1])
     return (share >= jnp.broadcast_to(least, share.shape)) | most_probable
 
 
 def as_shares(probability: Any) -> np.ndarray:
-    """Return probabilities ``[rows classes]`` that add to 1; 1/C for rows of NaN or zeros, as boosted models answer."""
+    """Return ``probability [rows classes]``, divided by the sum of each row, so that rows add to 1.
+
+    Rows that add to 1 but for rounding stay as they are, and rows of NaN or zeros, which boosted models may answer,
+    become 1/C.
+    """
     probability = np.asarray(probability)
     total = probability.sum(axis=1, keepdims=True)
     shares = np.divide(probability, total, out=np.full_like(probability, 1 / probability.shape[1]), where=total > 0)
-    return np.where(np.abs(total - 1) < 5e-4, probability, shares)  # what adds to 1 but for rounding keeps its bits
+    return np.where(np.abs(total - 1) < 5e-4, probability, shares)
 
 
 def best_sets(probability: Any, named: np.ndarray, utility: Any = 65) -> np.ndarray:
-    """Return sets of the highest expected utility ``[rows classes]``, to which each row's class in ``named`` is added.
+    """Return the sets of the highest expected utility, bools ``[rows classes]``, with the predicted classes added.
 
-    ``probability`` is ``[rows classes]``, and ``utility`` that of `expected_utility_set`.
+    ``probability`` is ``[rows classes]``, ``named [rows]`` has the numbers of the predicted classes, and ``utility`` is
+    that of `expected_utility_set`.
     """
     return _with(expected_utility_set(as_shares(probability), utility), named)
 
 
 class Calibration:
-    """Calibration rows of conformal sets: their `numbers_to_rank`, classes and weights.
+    """The calibration rows of conformal sets: their `numbers_to_rank`, the numbers of their classes, their weights.
 
-    ``kept`` has a column for each in float32, as classifiers and files keep them: ``[rows 2]``, or ``[rows 3]`` where
-    weights differ.
+    It is made of an array ``kept``, float32, which classifiers and files hold. Its columns are these three,
+    ``[rows 3]``, or the first two alone, ``[rows 2]``, if all weights are equal.
     """
 
     def __init__(self, kept: np.ndarray):
-        self.ranked, self.position = kept[:, 0], kept[:, 1].astype(np.int64)
+        self.ranked = kept[:, 0]
+        self.position = kept[:, 1].astype(np.int64)
         self.weight = kept[:, 2].astype(np.float64) if kept.shape[1] == 3 else None
 
     @staticmethod
     def kept(
         probability: Any, position: np.ndarray, rows: np.ndarray | slice = slice(None), weight: Any = None
     ) -> np.ndarray:
-        """Return the array from which a `Calibration` is made, for rows with ``probability [rows classes]``.
+        """Return the array ``[rows 2]`` or ``[rows 3]`` that a `Calibration` of these rows is made of.
 
-        ``position`` holds their classes, and ``weight`` their weights (None: all alike). Of these rows those that
-        ``rows`` selects are kept (positions, bools or a slice), if their weights are above 0.
+        ``probability [rows classes]`` are the model's answers for the rows, ``position`` the numbers of their classes,
+        and ``weight`` their weights (None: all alike). ``rows`` selects among them, by positions, bools or a slice.
+        Rows without weight are left out.
         """
-        ranked = numbers_to_rank(
-            as_shares(probability).astype(np.float32), position
-        )  # as new rows are: `promised_sets`
-        columns = [ranked, position, *(() if weight is None else (weight,))]
-        kept = np.stack(columns, axis=1).astype(np.float32)[rows]
-        if weight is not None:
-            kept = kept[kept[:, 2] > 0]
-        return kept[:, :2] if weight is None or len(np.unique(kept[:, 2])) == 1 else kept
+        # In float32, as new rows are: `promised_sets`.
+        ranked = numbers_to_rank(as_shares(probability).astype(np.float32), position)
+        if weight is None:
+            return np.stack([ranked, position], axis=1).astype(np.float32)[rows]
+        kept = np.stack([ranked, position, weight], axis=1).astype(np.float32)[rows]
+        kept = kept[kept[:, 2] > 0]
+        has_equal_weights = len(np.unique(kept[:, 2])) == 1
+        return kept[:, :2] if has_equal_weights else kept
 
     def least(self, coverage: float, by_class: bool, labels: Sequence[Any]) -> np.ndarray:
-        """Return the least probability ``[classes]`` with which each class is in a conformal set of this coverage.
+        """Return for each class the least probability with which it is in a conformal set, ``[classes]``.
 
-        Errors name the classes by their ``labels``.
+        The sets are to hold the truth as often as ``coverage`` says. With ``by_class``, the rows of each class are
+        ranked by themselves. Errors name the classes by ``labels``.
         """
         check_coverage(coverage, by_class)
         options = {"by_class": by_class, "names": labels, "weight": self.weight}
@@ -253,15 +292,16 @@ class Calibration:
 
 
 def check_coverage(coverage: Any, by_class: Any) -> None:
-    """Raise an error unless ``coverage`` is a number in (0, 1), and ``by_class`` a bool: settings of conformal sets."""
+    """Raise an error unless ``coverage`` is a number in (0, 1) and ``by_class`` a bool, as conformal sets need."""
     check_within("coverage", coverage, "(0, 1)", ": how often sets are to hold the truth")
     check_bool("by_class", by_class)
 
 
 def promised_sets(probability: Any, named: np.ndarray, least: np.ndarray) -> np.ndarray:
-    """Return conformal sets by ``probability [rows classes]``: classes at least as probable as ``least [classes]``.
+    """Return conformal sets, bools ``[rows classes]``: the classes that are at least as probable as ``least`` says.
 
-    Each row's most probable class, and its class in ``named [rows]``, are added.
+    ``probability`` is ``[rows classes]``, and ``least`` has a probability for each class. The most probable class of
+    each row is added, and its predicted class, whose number is in ``named [rows]``.
     """
     # Rounded as the calibration rows were, so that equal probabilities stay equal.
     shares = as_shares(probability).astype(np.float32)
@@ -269,14 +309,23 @@ def promised_sets(probability: Any, named: np.ndarray, least: np.ndarray) -> np.
 
 
 def decided(probability: Any, named: np.ndarray, costs: np.ndarray | None, reject: NumbersLike | None) -> np.ndarray:
-    """Return the decision for each row: the class of least cost, without costs the one ``named``; -1 where rejected."""
+    """Return the number of the class that is decided for in each row ``[rows]``, or -1 where the row is rejected.
+
+    ``probability`` is ``[rows classes]``; ``costs`` and ``reject`` are those of `least_cost`. Without costs the
+    decision is the predicted class, whose number is in ``named [rows]``.
+    """
     positions = least_cost(as_shares(probability), costs, reject=reject)
-    return np.where(positions < 0, positions, named) if costs is None else np.asarray(positions)
+    if costs is not None:
+        return np.asarray(positions)
+    return np.where(positions < 0, positions, named)
 
 
 def _with(sets: Any, *classes: np.ndarray) -> np.ndarray:
-    """Return a copy of sets ``[rows classes]`` to which the class of each row, ``[rows]`` for each array, is added."""
+    """Return a copy of ``sets``, bools ``[rows classes]``, with further classes added to each row's set.
+
+    Each array of ``classes`` has for each row the number of a class, ``[rows]``.
+    """
     sets = np.array(sets)
-    for positions in classes:
-        sets[np.arange(len(sets)), np.asarray(positions)] = True
+    for numbers in classes:
+        sets[np.arange(len(sets)), np.asarray(numbers)] = True
     return sets

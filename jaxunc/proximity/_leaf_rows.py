@@ -25,7 +25,7 @@ LEAVES = "kind='leaves' takes any model, and claims nothing: the share of trees 
 
 
 class Contents(NamedTuple):
-    """The contents of a model's leaves: counts, or sizes and means, of the rows that grew them."""
+    """What a model's leaves hold of the rows that they were grown on: counts of classes, or sizes and mean targets."""
 
     trees: Trees
     counts: tuple[np.ndarray, np.ndarray] | None = None
@@ -35,18 +35,25 @@ class Contents(NamedTuple):
     mean: np.ndarray | None = None
     """The mean target in each leaf of a regressor, ``[trees nodes]``; None for classes."""
     class_labels: tuple[Any, ...] = ()
+    """The labels of the classes, in the order of the counts; empty for regressors."""
 
 
 def unwrap_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the forest inside a pipeline or estimator, and the function from raw rows to those that the forest reads.
+    """Return the forest inside ``model``, and a function from raw rows to rows as the forest reads them.
 
-    Trees, models of other libraries and the path of a model file are taken, too; the function then changes nothing.
+    ``model`` is a pipeline or an estimator. Trees, a bound forest, models of other libraries and the path of a model
+    file are taken, too. For them the function returns its argument.
     """
     identity = lambda X: X
-    if isinstance(model, BoundForest | Trees):
-        return model if isinstance(model, Trees) else model.forest, identity
-    if (library := library_of(model)) != "sklearn":
-        return model if library else from_any(model), identity  # no library's object: the path of a file
+    if isinstance(model, BoundForest):
+        return model.forest, identity
+    if isinstance(model, Trees):
+        return model, identity
+    library = library_of(model)
+    if not library:  # no library's object: the path of a file
+        return from_any(model), identity
+    if library != "sklearn":
+        return model, identity
     # Imported only here: they import scikit-learn, which models of other libraries do not need.
     from sklearn.frozen import FrozenEstimator
     from sklearn.utils.validation import check_is_fitted
@@ -56,14 +63,17 @@ def unwrap_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
     model_or_pipeline, last_step, _ = opened(FrozenEstimator(model))
     if isinstance(last_step, ReadsRawRows):
         check_is_fitted(last_step)
-        fitted_model, read = opened(vars(last_step).get("estimator_")).forest, last_step._instances
+        fitted_model = opened(vars(last_step).get("estimator_")).forest
         forest = vars(last_step)["forest_"] if fitted_model is None else fitted_model  # files keep no fitted model
+        read = last_step._instances
     else:
-        forest, read = last_step, identity
+        forest = last_step
+        read = identity
     if not (steps := steps_of(model_or_pipeline)):
         return forest, read
 
     def transform_and_read(X):
+        """Return raw rows as the forest reads them: transformed by the pipeline's steps, then read."""
         X = known_to_sklearn(X)
         if n_rows(X):
             return read(transformed(steps, X))
@@ -73,19 +83,22 @@ def unwrap_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def check_on_host(*tables: Any) -> None:
-    """Raise a TypeError if a table is traced."""
+    """Raise a TypeError if any of ``tables``, which are queries, rows or None, is traced."""
     if not is_concrete(*tables):
         raise TypeError("X or rows is traced, and rows are compared on the host. Ask outside of jit, grad and vmap.")
 
 
 def contents_of(model: Any) -> Contents:
-    """Return the contents of the leaves of trees, or of a model that `jaxunc.from_any` takes; raises as it does."""
+    """Return the `Contents` of the leaves of ``model``: `Trees`, or a model that `jaxunc.from_any` takes.
+
+    Raises as `jaxunc.from_any` does if there is no importer for the model.
+    """
     if library_of(model) == "sklearn":
         from jaxunc.interop import GROWN, grown_leaves  # which import scikit-learn
 
         if isinstance(model, GROWN):
             trees, size, mean, _ = grown_leaves(model)
-            return Contents(trees, None, size, mean)
+            return Contents(trees, size=size, mean=mean)
     if isinstance(model, Trees):
         return Contents(model)
     ensemble = from_any(model)
@@ -98,24 +111,25 @@ def contents_of(model: Any) -> Contents:
         return Contents(ensemble.trees)  # leaves hold terms of a sum, and no means
     # The answer base + Σ value over T trees is the mean of the trees' own answers T · value + base.
     mean = np.asarray(ensemble.values, np.float64)[:, :, 0] * ensemble.n_trees + float(np.asarray(ensemble.base)[0])
-    return Contents(ensemble.trees, None, None, mean)
+    return Contents(ensemble.trees, mean=mean)
 
 
 def check_is_mean(model: Any, contents: Contents, kind: str) -> None:
-    """Raise a ValueError unless a model's answer is a weighted mean of its rows' targets, with known weights.
+    """Raise a ValueError unless the answer of ``model`` is a weighted mean of its rows' targets, with known weights.
 
-    ``contents`` are those of the model's leaves. ``kind`` is "prediction", or "out_of_bag" for answers out of bag.
+    ``contents`` is what the model's leaves hold. ``kind`` is the kind of answer: "prediction", or "out_of_bag".
     """
     if lack := _find_lack(model, contents, kind):
         raise ValueError(f"kind={kind!r} needs {lack}. {LEAVES}")
 
 
 def _find_lack(model: Any, contents: Contents, kind: str) -> str | None:
-    """Return what a ``kind`` of weights needs and the model lacks, as words that follow "kind=… needs"; else None.
+    """Return what ``kind`` needs and ``model`` lacks, in words that follow "kind=… needs"; None if it lacks nothing.
 
-    ``kind`` and ``contents`` are as for `check_is_mean`.
+    The arguments are those of `check_is_mean`.
     """
-    name, members = type(model).__name__, getattr(model, "estimators_", [model])
+    name = type(model).__name__
+    members = getattr(model, "estimators_", [model])
     if isinstance(model, Trees):
         return "the rows that each tree drew, and of a saved regressor the trees alone are known"
     if contents.counts is None and contents.mean is None:
@@ -139,16 +153,19 @@ def _find_lack(model: Any, contents: Contents, kind: str) -> str | None:
 
 
 class RowCounts:
-    """A function from a tree to how much each row counts in it ``[rows]``, checked against the leaves' contents.
+    """How much each training row counts in each tree of a model: a callable, whose answers agree with the leaves.
 
-    ``contents`` are those of the model's leaves. The ``n`` ``rows`` grew the model; they come as it reads them, with
-    targets or labels ``y`` or None. Raises a ValueError or TypeError for invalid targets and weights, and an
-    `OtherRowsError` if the rows do not give the leaves' contents.
+    ``contents`` is what the model's leaves hold. ``rows`` are the ``n`` rows that the model was grown on, as it reads
+    them; ``y`` has their targets or labels, or is None. Raises a ValueError or TypeError for invalid targets and
+    weights, and an `OtherRowsError` if the rows do not give what the leaves hold.
     """
 
     def __init__(self, model: Any, contents: Contents, rows: Any, n: int, *, y: Any, sample_weight: Any):
-        self._model, self._contents, self._is_leaf = model, contents, np.asarray(contents.trees.is_leaf)
+        self._model = model
+        self._contents = contents
+        self._is_leaf = np.asarray(contents.trees.is_leaf)
         self._weight = None if sample_weight is None else as_weights(sample_weight, n)
+        # Numbers of the rows' classes, or their targets; both None without y.
         self._position = self._target = None
         if y is not None and contents.counts is not None:
             self._position = class_positions(contents.class_labels, y)
@@ -170,8 +187,13 @@ class RowCounts:
         self._n = n
 
     def __call__(self, t: int, leaf: np.ndarray) -> np.ndarray:
-        """Return how much each row counts in tree ``t`` ``[rows]``; ``leaf [rows]`` is its leaf in that tree."""
-        n_drawn = np.ones(self._n) if self.bags is None else np.bincount(self.bags[t], minlength=self._n).astype(float)
+        """Return how much each row counts in tree ``t``, ``[rows]``; ``leaf [rows]`` is each row's leaf in that tree.
+
+        Raises an `OtherRowsError` if no such numbers give what the leaves hold.
+        """
+        n_drawn = np.ones(self._n)
+        if self.bags is not None:
+            n_drawn = np.bincount(self.bags[t], minlength=self._n).astype(float)
         # Since scikit-learn 1.9 the weights decide what bags draw; before, they multiply what was drawn.
         candidates = [n_drawn] if self._weight is None else [n_drawn * self._weight, n_drawn]
         if self._position is not None:
@@ -182,25 +204,34 @@ class RowCounts:
         raise self._refusal(t)
 
     def out_of_bag(self) -> np.ndarray:
-        """Return which rows each tree has not seen, bools ``[rows trees]``; only for models with bags."""
+        """Return whether a row is out of the bag of a tree, bools ``[rows trees]``; the model must have bags."""
         assert self.bags is not None
         return np.stack([np.bincount(bag, minlength=self._n) == 0 for bag in self.bags], axis=1)
 
     def _node_contents(self, t: int) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
-        """Return for each node of tree t the size or None, the class counts or the mean, and whether it is a leaf."""
+        """Return three arrays for the nodes of tree ``t``: sizes, what they hold, and whether each is a leaf.
+
+        Nodes hold class counts ``[nodes classes]``, or the mean targets ``[nodes]`` of a regressor. Sizes are None
+        where the model keeps none.
+        """
         contents = self._contents
         is_leaf = self._is_leaf[t]
         if contents.counts is not None:
             table, code = contents.counts
             counts = table[code[t]].astype(np.float64)
             return counts.sum(axis=1), counts, is_leaf
-        return None if contents.size is None else contents.size[t], contents.mean[t], is_leaf  # pyright: ignore
+        size = None if contents.size is None else contents.size[t]
+        return size, contents.mean[t], is_leaf  # pyright: ignore[reportOptionalSubscript]
 
     def _class_weights(self, t: int, row_counts: np.ndarray) -> np.ndarray:
-        """Return the weight of each class in tree t: its total in the leaves, divided by its sum of ``row_counts``."""
+        """Return the weight of each class in tree ``t``: its count in all leaves, over the sum of its ``row_counts``.
+
+        ``row_counts [rows]`` is how much each row counts without the weight of its class. A class without rows has the
+        weight 0.
+        """
         assert self._position is not None
         n_classes = len(self._contents.class_labels)
-        if library_of(self._model) == "sklearn":  # in float64
+        if library_of(self._model) == "sklearn":  # whose trees keep their counts in float64
             tree = getattr(self._model, "estimators_", [self._model])[t]
             class_totals = counts_in_nodes(tree, np.zeros(1, int), n_classes)[0]
         else:
@@ -211,27 +242,35 @@ class RowCounts:
         return np.where(np.abs(weights - 1) < CLOSE, 1.0, weights)
 
     def _matches_leaves(self, t: int, leaf: np.ndarray, row_counts: np.ndarray) -> bool:
-        """Return whether rows that count ``row_counts`` give the contents of tree t; ``leaf`` is each row's leaf."""
+        """Return whether rows that count ``row_counts [rows]`` give what the leaves of tree ``t`` hold.
+
+        ``leaf [rows]`` is each row's leaf in the tree.
+        """
         size, expected, is_leaf = self._node_contents(t)
-        n, total = len(is_leaf), np.bincount(leaf, row_counts, len(is_leaf))
+        n_nodes = len(is_leaf)
+        total = np.bincount(leaf, row_counts, n_nodes)
         if size is not None and not _are_close(total[is_leaf], size[is_leaf]):
             return False
         if self._position is not None:
             n_classes = len(self._contents.class_labels)
-            counts = np.bincount(leaf * n_classes + self._position, row_counts, n * n_classes).reshape(n, n_classes)
+            counts = np.bincount(leaf * n_classes + self._position, row_counts, n_nodes * n_classes)
+            counts = counts.reshape(n_nodes, n_classes)
             return _are_close(counts[is_leaf], expected[is_leaf])  # pyright: ignore[reportOptionalSubscript]
         if self._target is None:
             return True
         reached = is_leaf & (total > 0)
-        mean = np.bincount(leaf, row_counts * self._target, n)[reached] / total[reached]
+        mean = np.bincount(leaf, row_counts * self._target, n_nodes)[reached] / total[reached]
         deviation = np.abs(mean - expected[reached])  # pyright: ignore[reportOptionalSubscript]
-        spread, floor = np.std(self._target), 1e-6 * np.abs(mean)
+        spread = np.std(self._target)
+        floor = 1e-6 * np.abs(mean)
         # Models without sizes are of other libraries, whose means may be float32.
-        return bool((deviation <= (1e-6 if size is not None else 1e-4) * (spread + floor)).all())
+        tolerance = 1e-6 if size is not None else 1e-4
+        return bool((deviation <= tolerance * (spread + floor)).all())
 
     def _refusal(self, t: int) -> OtherRowsError:
-        """Return the error for rows that do not give what the leaves of tree t hold, with advice for this model."""
-        model, name = self._model, type(self._model).__name__
+        """Return the error for rows that do not give what the leaves of tree ``t`` hold, with advice for this model."""
+        model = self._model
+        name = type(model).__name__
         class_weight = getattr(model, "class_weight", None)
         class_weight = class_weight or getattr(getattr(model, "estimator_", None), "class_weight", None)
         if self._position is None and class_weight is not None:
@@ -252,4 +291,5 @@ class RowCounts:
 
 
 def _are_close(numbers: np.ndarray, others: np.ndarray) -> bool:
+    """Return whether all ``numbers`` equal ``others`` up to a relative difference of `CLOSE`."""
     return bool(np.allclose(numbers, others, rtol=CLOSE, atol=CLOSE * float(others.mean())))

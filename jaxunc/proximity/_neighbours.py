@@ -40,9 +40,10 @@ QUERIES = 8192
 """Number of queries whose leaves are held at a time."""
 MOST_BYTES = 2 * 10**9
 """Size up to which all weights are handed out at once."""
-DENSE, GROUPS = 4, 32
-"""A query with at least 1/`DENSE` as many pairs as there are rows adds its weights in an array of all rows. `_largest`
-takes the largest value of each group of `GROUPS` values."""
+DENSE = 4
+"""A query with at least 1/`DENSE` as many pairs as there are rows adds its weights in an array of all rows."""
+GROUPS = 32
+"""Number of values in a group: `_largest` takes the largest value of each group first."""
 EQUAL = 2.0**40
 """Weights are rounded to 1 / EQUAL before they are compared, so that equal sums in another order are ties."""
 DEVICE_SUMS = 2**25
@@ -133,7 +134,10 @@ class NeighbourIndex:
             self._row_leaves = np.where(has_not_seen, self._row_leaves, -1)
 
     def neighbours(self, X: InstancesLike | None = None, k: int = 10) -> Neighbours:
-        """Return the k rows of largest weight for each query; X and k as for the function `neighbours`."""
+        """Return the `Neighbours` of each query: its ``k`` rows of largest weight. ``X`` is as for `neighbours`.
+
+        Raises a ValueError if ``k`` is more than the number of rows, or X does not fit.
+        """
         check_integer("k", k, 1, ": the number of rows for each query")
         if k > self.n_rows:
             raise ValueError(f"k={k}, and there are {self.n_rows} rows; pass k={self.n_rows} at most.")
@@ -181,7 +185,10 @@ class NeighbourIndex:
         return weights
 
     def means(self, values: np.ndarray, X: InstancesLike | None = None) -> np.ndarray:
-        """Return for each query the weighted means of ``values [rows columns]``; NaN where no tree counts."""
+        """Return for each query the means ``[queries columns]`` of ``values [rows columns]``, by the rows' weights.
+
+        ``X`` is as for `neighbours`. The means are NaN where no tree counts.
+        """
         means = []
         for leaves in self._chunks(X):
             sums = np.zeros((len(leaves), values.shape[1]))
@@ -191,28 +198,33 @@ class NeighbourIndex:
         return np.concatenate(means)
 
     def _mean_and_spread(self, values: np.ndarray) -> np.ndarray:
-        """Return the weighted mean of ``values [rows]`` for each row, and the standard deviation; NaN without a tree.
+        """Return for each row the weighted mean and standard deviation of its neighbours' ``values``, ``[2 rows]``.
 
-        The squares are those of differences from the mean, which keep their digits far from 0.
+        ``values`` are ``[rows]``. Both are NaN where no tree counts.
         """
         moments = []
-        for leaves in self._chunks(None):
-            total = _number_of_trees(leaves)
+        for leaves in self._chunks(X=None):
+            n_trees = _number_of_trees(leaves)
             for queries, block in self._blocks(leaves, self._lengths(leaves).sum(axis=1)):
-                mean = block @ values / total[queries]
+                mean = block @ values / n_trees[queries]
+                # Squares of differences from the mean keep their digits far from 0.
                 block.data *= (values[block.indices] - np.repeat(mean, np.diff(block.indptr))) ** 2
-                moments.append(np.stack([mean, np.sqrt(block.sum(axis=1) / total[queries])]))
+                moments.append(np.stack([mean, np.sqrt(block.sum(axis=1) / n_trees[queries])]))
         return np.concatenate(moments, axis=1)
 
     def _leaves(self, encoded: Encoded) -> np.ndarray:
-        """Return the leaf of each encoded row in each tree, int32 ``[rows trees]``, numbered over all trees' nodes."""
+        """Return the leaf of each encoded row in each tree, int32 ``[rows trees]``.
+
+        Leaves are numbered over the nodes of all trees: node i of tree t has the number t · nodes + i.
+        """
         first_node = np.arange(self._trees.n_trees, dtype=np.int32) * np.int32(self._trees.n_nodes)
         return np.asarray(leaf_index(self._trees, encoded)) + first_node
 
     def _chunks(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield the leaves of `QUERIES` queries at a time ``[queries trees]``; -1 where a tree does not count.
+        """Yield the `_leaves` of `QUERIES` queries at a time, ``[queries trees]``; -1 where a tree does not count.
 
-        X holds the queries; None: the rows themselves, each by the trees that count for its kind of weights.
+        ``X`` has the queries. If it is None, they are the training rows, and out of bag a tree counts for a row that it
+        has not seen.
         """
         if X is None:
             for start in range(0, self.n_rows, QUERIES):
@@ -223,16 +235,21 @@ class NeighbourIndex:
             yield self._leaves(Encoded(values[start : start + QUERIES], missing))
 
     def _read_queries(self, X: Any) -> Any:
-        """Return the queries X as the trees read them; raise a ValueError for the kind "out_of_bag"."""
+        """Return the queries ``X`` as the trees read them.
+
+        Raises a ValueError for the kind "out_of_bag", which has no queries but the rows. Raises a TypeError if X is
+        traced.
+        """
         if self.kind == "out_of_bag":
             raise ValueError("kind='out_of_bag' asks about the rows themselves; leave X out, or take 'prediction'.")
         check_on_host(X)
         return self._read(X)
 
     def _make_lists(self, leaves: np.ndarray, counts: RowCounts | None) -> Any:
-        """Return the rows of each leaf and their shares of it, as a sparse matrix ``[nodes rows]`` over all trees.
+        """Return the share that each row has in each leaf, as a sparse matrix ``[nodes rows]`` over all trees' nodes.
 
-        ``leaves [rows trees]`` are the rows' `_leaves`. Without ``counts`` each row counts as 1, and has the share 1.
+        ``leaves [rows trees]`` are the rows' `_leaves`. A row's share is what it counts by ``counts``, over what all
+        rows of the leaf count. For the kind "leaves" each row has the share 1; there ``counts`` is None.
         """
         from scipy.sparse import csr_array  # slow to import
 
@@ -240,9 +257,10 @@ class NeighbourIndex:
         # SciPy keeps rows in the type of ends; as int32 they take half of the memory.
         ends = np.zeros(shape[0] + 1, np.int32 if leaves.size < 2**31 else np.int64)
         rows, shares = [], []
-        for t, lengths in enumerate(ends[1:].reshape(self._trees.n_trees, -1)):
-            # Lengths go to a view of ``ends``, whose running sum then makes ends of them.
-            lengths[:], row, share = self._lists_of_tree(t, leaves[:, t], counts)
+        # Lengths go to a view of ``ends``, whose running sum then makes ends of them.
+        lengths = ends[1:].reshape(self._trees.n_trees, -1)
+        for t in range(self._trees.n_trees):
+            lengths[t], row, share = self._lists_of_tree(t, leaves[:, t], counts)
             rows.append(row)
             shares.append(share)
         np.cumsum(ends, dtype=ends.dtype, out=ends)
@@ -251,9 +269,10 @@ class NeighbourIndex:
     def _lists_of_tree(
         self, t: int, leaf: np.ndarray, counts: RowCounts | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the lists of tree ``t``: lengths ``[nodes]``, the rows list after list, and the rows' shares.
+        """Return what `_make_lists` needs of tree ``t``: how many rows each node has, these rows, and their shares.
 
-        ``leaf [rows]`` is each row's leaf, numbered over all trees' nodes; ``counts`` is as for `_make_lists`.
+        The numbers are ``[nodes]``. The rows, and the shares with them, are in one array, node after node. ``leaf
+        [rows]`` is each row's leaf, numbered over all trees' nodes; ``counts`` is as for `_make_lists`.
         """
         n_nodes = self._trees.n_nodes
         leaf = leaf - t * n_nodes
@@ -266,16 +285,18 @@ class NeighbourIndex:
         return np.bincount(leaf[row], minlength=n_nodes), row, share
 
     def _lengths(self, leaves: np.ndarray) -> np.ndarray:
-        """Return how many rows each of the queries' leaves has, ``[queries trees]``; 0 where a tree does not count."""
+        """Return how many rows are in each leaf of ``leaves [queries trees]``, in its shape; 0 where the leaf is -1."""
         ends = self._lists.indptr
         return np.where(leaves < 0, 0, ends[leaves + 1] - ends[leaves])
 
     def _blocks(self, leaves: np.ndarray, pairs: np.ndarray) -> Iterator[tuple[slice, Any]]:
-        """Yield slices of the queries with their `_sums`, of at most `PAIRS` pairs or of a single query.
+        """Yield slices of the queries, each with the `_sums` of its queries.
 
-        ``leaves [queries trees]`` are as `_chunks` yields them; ``pairs [queries]`` is the number of rows in them.
+        ``leaves [queries trees]`` are as `_chunks` yields them, and ``pairs [queries]`` is the number of rows in each
+        query's leaves. A slice has at most `PAIRS` pairs, or a single query.
         """
-        pairs_up_to, start = np.cumsum(pairs), 0
+        pairs_up_to = np.cumsum(pairs)
+        start = 0
         while start < len(leaves):
             pairs_before = pairs_up_to[start - 1] if start else 0
             stop = max(start + 1, int(np.searchsorted(pairs_up_to, pairs_before + PAIRS, side="right")))
@@ -283,7 +304,10 @@ class NeighbourIndex:
             start = stop
 
     def _sums(self, leaves: np.ndarray) -> Any:
-        """Return Z P for queries' leaves, the sums of shares over the trees that count, sparse ``[queries rows]``."""
+        """Return the sum of each row's shares in the leaves of each query, as a sparse matrix ``[queries rows]``.
+
+        ``leaves [queries trees]`` are as `_chunks` yields them; a tree with the leaf -1 adds nothing.
+        """
         from scipy.sparse import csr_array
 
         mask = leaves >= 0
@@ -293,21 +317,31 @@ class NeighbourIndex:
         return to_leaves @ self._lists
 
     def _nearest(self, leaves: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
-        """Return the fields of `Neighbours` but ``ids`` for the ``k`` largest weights of queries in these leaves."""
+        """Return the fields of `Neighbours` without ``ids``, for queries with ``leaves [queries trees]``.
+
+        They have the ``k`` rows of largest weight.
+        """
         length = self._lengths(leaves)
         index, sums, squares = self._largest_on_host(leaves, k, length.sum(axis=1))
         total = (length if self.kind == "leaves" else length > 0).sum(axis=1)
         return _weigh(index, sums, squares, total, _number_of_trees(leaves))
 
     def _nearest_on_device(self, X: Any, k: int) -> tuple[np.ndarray, ...]:
-        """Return the fields of `Neighbours` but ``ids`` for all queries X (None: the rows), by the accelerator."""
-        trees, leaves = self._trees, None
+        """Return the fields of `Neighbours` without ``ids`` for the queries ``X`` (None: the rows), on the accelerator.
+
+        They have the ``k`` rows of largest weight.
+        """
+        trees = self._trees
         if X is None:
             # The rows' leaves are known, so that there is nothing to walk.
-            values, missing, leaves = np.zeros((self.n_rows, 0), np.float32), False, self._row_leaves
+            values = np.zeros((self.n_rows, 0), np.float32)
+            missing = False
+            leaves = self._row_leaves
         else:
             values, missing = unchecked_rows(self._read_queries(X), trees.columns)
-        plan, depth = known_plan(trees), unrolled_depth("levels", trees)
+            leaves = None
+        plan = known_plan(trees)
+        depth = unrolled_depth("levels", trees)
         block = min(block_size("levels", trees.n_trees, 2 * trees.n_features), max(DEVICE_SUMS // self.n_rows, 1))
         options = {"k": k, "block": block, "depth": depth, "kind": self.kind}
 
@@ -316,47 +350,54 @@ class NeighbourIndex:
 
         # Values of a query, k rows and k sums, three further numbers, and the query's leaves: 4 bytes each.
         row_bytes = 4 * (values.shape[1] + 2 * k + 3 + (0 if leaves is None else trees.n_trees))
-        answer = answer_on_device(program, values, leaves, row_bytes, missing=missing, guess=True, least=FEW)[0]
+        answer, _ = answer_on_device(program, values, leaves, row_bytes, missing=missing, guess=True, least=FEW)
         index, sums, squares, total, n_trees = jax.device_get(answer)
         return _weigh(index, sums, squares, total, np.where(n_trees > 0, n_trees, np.nan))
 
     def _largest_on_host(self, leaves: np.ndarray, k: int, pairs: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the rows of the k largest sums, the sums ``[queries k]``, and the sum of the squares of all sums.
+        """Return for each query the rows of the ``k`` largest `_sums`, these sums, and the squares of all its sums.
 
-        ``leaves`` and ``pairs`` are as for `_blocks`.
+        Rows and sums are ``[queries k]``, by descending sum; there are -1 and 0 after the last row. The squares are
+        added up, ``[queries]``. ``leaves`` and ``pairs`` are as for `_blocks`.
         """
-        index, sums = np.full((len(leaves), k), -1, np.int32), np.zeros((len(leaves), k))
+        index = np.full((len(leaves), k), -1, np.int32)
+        sums = np.zeros((len(leaves), k))
+        squares = np.zeros(len(leaves))
         # Sums are not divided by the number of trees yet, so that ties are told by as many times the step.
-        squares, step = np.zeros(len(leaves)), (_number_of_trees(leaves) / EQUAL).tolist()
+        step = (_number_of_trees(leaves) / EQUAL).tolist()
         is_short = DENSE * pairs < self.n_rows
         positions = np.flatnonzero(is_short).tolist()
 
         def take(i: int, value: np.ndarray, row: np.ndarray | None) -> None:
             """Write the results of query ``i`` from its sums ``value``, of the rows ``row`` (None: of all rows)."""
             squares[i] = np.einsum("i,i", value, value)  # BLAS would wake its threads, which wait at work
-            value, row = _largest(value, row, k, step=step[i])
-            index[i, : len(row)], sums[i, : len(row)] = row, value
+            largest_sums, largest_rows = _largest(value, row, k, step=step[i])
+            index[i, : len(largest_rows)] = largest_rows
+            sums[i, : len(largest_rows)] = largest_sums
 
         for queries, block in self._blocks(leaves[is_short], pairs[is_short]):
             for i, (start, stop) in enumerate(pairwise(block.indptr.tolist())):
                 take(positions[queries.start + i], block.data[start:stop], block.indices[start:stop])
         for i in np.flatnonzero(~is_short).tolist():
             lists = self._lists[leaves[i][leaves[i] >= 0]]
-            take(i, lists.T @ np.ones(lists.shape[0]), None)  # the sums of `_sums`, in the same order
+            take(i, lists.T @ np.ones(lists.shape[0]), row=None)  # the sums of `_sums`, in the same order
         return index, sums, squares
 
     @cached_property
     def _rows_by_tree(self) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The leaf of each row and its share there, ``[trees rows]``, and each leaf's number of rows, on the device.
+        """Three arrays on the device: each row's leaf and its share there, ``[trees rows]``, and each leaf's length.
 
-        The leaf is -2, which no query's leaf is, for a row that the tree has not drawn.
+        A leaf's length is its number of rows. For a row that the tree has not drawn, the leaf is -2, which no query's
+        leaf is.
         """
         shape = self._trees.n_trees, self.n_rows
-        leaf, share = np.full(shape, -2, np.int32), np.zeros(shape, jnp.result_type(float))
+        leaf = np.full(shape, -2, np.int32)
+        share = np.zeros(shape, jnp.result_type(float))
         length = np.diff(self._lists.indptr)
         entry_leaf = np.repeat(np.arange(self._lists.shape[0], dtype=np.int32), length)
         entry = entry_leaf // self._trees.n_nodes, self._lists.indices
-        leaf[entry], share[entry] = entry_leaf, self._lists.data
+        leaf[entry] = entry_leaf
+        share[entry] = self._lists.data
         return jax.device_put(leaf), jax.device_put(share), jax.device_put(length.astype(np.uint32))
 
 
@@ -365,13 +406,15 @@ def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, 
     """Return the arguments of `_weigh` for all queries, and a mark of missing or infinite values among them.
 
     The arguments are the rows of the ``k`` largest sums of shares, these sums, and the sum of all squares. Then come
-    the number of trees with rows (for the kind "leaves" the number of rows), and of trees that count. Rows are -1 where
-    there are no more; of equal sums the lower row comes first. ``rows_by_tree`` is `NeighbourIndex._rows_by_tree`.
-    ``leaves [queries trees]`` are the queries' leaves; where None, the queries ``x`` are walked by ``plan`` to
-    ``depth``, ``block`` at a time.
+    the number of trees with rows (for the ``kind`` "leaves" the number of rows), and of trees that count. Rows are -1
+    where there are no more; of equal sums the lower row comes first.
+
+    ``rows_by_tree`` is `NeighbourIndex._rows_by_tree`, and ``leaves [queries trees]`` are the queries' leaves. If those
+    are None, the queries ``x`` are walked by ``plan`` to ``depth``. ``block`` queries are answered at a time.
     """
     leaf, share, length = rows_by_tree
-    (n_trees, n_places), n_nodes = plan.nodes.shape, len(length) // len(leaf)
+    n_trees, n_places = plan.nodes.shape
+    n_nodes = len(length) // len(leaf)
 
     def add(sums, tree):
         """Add the shares of one tree's rows to the sums ``[queries rows]`` of the queries in the rows' leaves."""
@@ -379,7 +422,7 @@ def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, 
         return sums + jnp.where(query_leaf[:, None] == row_leaf, share, 0), None
 
     def find(x, leaves):
-        """Return the arguments of `_weigh`, but ``number`` is 0 for none, for a block of queries."""
+        """Return the arguments of `_weigh` for a block of queries, but ``number`` is 0 where no tree counts."""
         if leaves is None:
             # Places of a tree are exits of the top and then nodes; leaves are numbered by nodes alone.
             place = walk_levels(plan, column_keys(x, missing=True), depth) - plan.n_exits
@@ -389,32 +432,36 @@ def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, 
         value, row = lax.top_k(sums, k)
         mask = leaves >= 0
         n_rows = jnp.where(mask, length[jnp.maximum(leaves, 0)], 0)
+        # All shares of a leaf are 1 for the kind "leaves", and else they add to 1.
         total = (n_rows if kind == "leaves" else n_rows > 0).sum(axis=1, dtype=jnp.uint32)
-        return jnp.where(value > 0, row, -1), value, (sums**2).sum(axis=1), total, mask.sum(axis=1, dtype=jnp.int32)
+        index = jnp.where(value > 0, row, -1)
+        squares = (sums**2).sum(axis=1)
+        return index, value, squares, total, mask.sum(axis=1, dtype=jnp.int32)
 
     return in_blocks(find, block, x, leaves)
 
 
 def _weigh(index: np.ndarray, sums: np.ndarray, squares: np.ndarray, total: np.ndarray, number: np.ndarray) -> tuple:
-    """Return the fields of `Neighbours` but ``ids``.
+    """Return the fields of `Neighbours` without ``ids``: index, weight, total and effective number of rows.
 
     ``index`` and ``sums [queries k]`` are the rows of the largest sums of shares, and these sums. The others are
-    ``[queries]``: ``squares`` is the sum of the squares of all sums, ``total`` the sum of all sums, and ``number`` the
-    number of trees that count, NaN for none.
+    ``[queries]``. ``squares`` is the sum of the squares of all sums, and ``total`` the sum of all sums. ``number`` is
+    the number of trees that count, NaN for none.
     """
     # Total² / Σ w²; the number of trees, by which all weights are divided, cancels.
     effective = np.divide(total.astype(float) ** 2, squares, out=np.full(len(index), np.nan), where=squares > 0)
-    return index, np.where(index < 0, 0, sums / number[:, None]), total / number, effective
+    weight = np.where(index < 0, 0, sums / number[:, None])
+    return index, weight, total / number, effective
 
 
 def _number_of_trees(leaves: np.ndarray) -> np.ndarray:
-    """Return the number of trees that count for each query ``[queries]``, where its leaf is not -1; NaN for none."""
+    """Return how many trees count for each query, ``[queries]``: those with a leaf other than -1. NaN for none."""
     n_trees = (leaves >= 0).sum(axis=1)
     return np.where(n_trees > 0, n_trees, np.nan)
 
 
 def _largest(value: np.ndarray, row: np.ndarray | None, k: int, *, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k largest of the sums ``value`` above 0, and their rows, by descending sum.
+    """Return the ``k`` largest of the sums ``value``, by descending sum, and the row of each; sums of 0 are left out.
 
     Sums that are equal when rounded to a multiple of ``step`` are ties, in order of rows. ``row`` has the row of each
     sum; None if there is a sum for every row.
@@ -422,10 +469,13 @@ def _largest(value: np.ndarray, row: np.ndarray | None, k: int, *, step: float) 
     floor = 0.0
     if len(value) > GROUPS * k:  # the k-th largest of groups' maxima bounds the k-th largest sum from below
         group_maxima = value[: len(value) // GROUPS * GROUPS].reshape(GROUPS, -1).max(axis=0)
+        rank = len(group_maxima) - k
+        bound = float(np.partition(group_maxima, rank)[rank])
         # Sums that are ties by rounding may lie up to a step below it.
-        floor = max(float(np.partition(group_maxima, len(group_maxima) - k)[len(group_maxima) - k]) - 2 * step, 0.0)
+        floor = max(bound - 2 * step, 0.0)
     candidates = np.flatnonzero(value > floor)
-    value, row = value[candidates], candidates if row is None else row[candidates]
+    value = value[candidates]
+    row = candidates if row is None else row[candidates]
     order = np.lexsort((row, -np.rint(value / step)))[:k]
     return value[order], row[order]
 

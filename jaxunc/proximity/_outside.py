@@ -80,37 +80,47 @@ class LeafBoxes:
             raise ValueError("rows is empty; pass the rows that the model was grown on.")
 
     def outside_share(self, X: InstancesLike, numbers: Encoded | None = None) -> np.ndarray:
-        """Return how far out each query of X lies, ``[queries]``; if X is encoded, ``numbers`` has its values."""
+        """Return for each query of ``X`` the share ``[queries]`` that the function `outside_share` returns.
+
+        If X is encoded already, ``numbers`` has its values.
+        """
         query_leaves, query_values = self._read(X, numbers, "X")
-        leaves, row_values, trees, columns = self._leaves, self._rows, self._trees, self._columns
-        tested_columns = narrow_trees(trees)[1]
+        leaves, trees = self._leaves, self._trees
+        tested_columns = narrow_trees(trees)[1]  # None if all columns are tested
         tested_columns = np.arange(trees.n_features) if tested_columns is None else np.asarray(tested_columns)
         n_outside = np.zeros(len(query_leaves))
         if np.all(np.asarray(trees.child) == np.arange(trees.n_nodes)):  # no column is tested
             return n_outside
         n_blocks = ceil_div(len(tested_columns) * max(len(leaves), len(query_leaves)), VALUES)
         for block in np.array_split(tested_columns, n_blocks):
-            row_block, query_block = (_columns_of(rows.values, block, columns) for rows in (row_values, query_values))
+            row_block = _columns_of(self._rows.values, block, self._columns)
+            query_block = _columns_of(query_values.values, block, self._columns)
             for t in range(trees.n_trees):
                 n_outside += _count_outside(row_block, leaves[:, t], query_block, query_leaves[:, t])
         return n_outside / (trees.n_trees * len(tested_columns))
 
     def _read(self, rows: Any, numbers: Encoded | None, name: str) -> tuple[np.ndarray, Encoded]:
-        """Return the leaves of rows ``[rows trees]``, and their values as numbers; errors call the rows ``name``."""
+        """Return the leaf of each of ``rows`` in each tree, ``[rows trees]``, and the rows' values as numbers.
+
+        ``numbers`` has these values already, or is None. Errors call the rows ``name``.
+        """
         leaves = np.asarray(leaf_index(self._trees, encode_rows(rows, self._trees.columns, name)))
         numbers = encode_rows(rows, self._columns, name, infinite=True) if numbers is None else numbers
         return leaves, numbers
 
 
 def _columns_of(values: Any, positions: np.ndarray, columns: Columns) -> np.ndarray:
-    """Return the values of encoded rows in the ``columns`` at these positions, dense ``[rows positions]``."""
+    """Return the values of encoded rows in some columns, as a dense array ``[rows positions]``.
+
+    ``values [rows columns]`` may be sparse; ``positions`` are the columns' numbers, and ``columns`` describes all.
+    """
     if isinstance(values, SparseRows):
         return values.of(positions, columns.at(positions)).dense()
     return np.asarray(values)[:, positions]
 
 
 def _count_outside(rows: np.ndarray, leaf: np.ndarray, queries: np.ndarray, query_leaf: np.ndarray) -> np.ndarray:
-    """Return in how many columns each query lies outside of the rows of its leaf, ``[queries]``.
+    """Return in how many columns each query lies outside of the range of its leaf's rows, ``[queries]``.
 
     ``rows [rows columns]`` and ``queries [queries columns]`` hold values, ``leaf`` has the leaf of each row in a tree,
     and ``query_leaf`` that of each query. There is at least one row. For a query without rows in its leaf all columns
@@ -122,9 +132,12 @@ def _count_outside(rows: np.ndarray, leaf: np.ndarray, queries: np.ndarray, quer
     # A query's leaf among the leaves with rows; any of these if its leaf has none, which is set right at the end.
     box_index = np.minimum(np.searchsorted(leaves_with_rows, query_leaf), len(leaves_with_rows) - 1)
     # fmin and fmax pass over missing values.
-    low, high = (bound.reduceat(rows, first_row)[box_index] for bound in (np.fmin, np.fmax))
+    low = np.fmin.reduceat(rows, first_row)[box_index]
+    high = np.fmax.reduceat(rows, first_row)[box_index]
     outside = ~((queries >= low) & (queries <= high))
-    if (is_missing := np.isnan(queries)).any():
-        outside[is_missing] = ~np.logical_or.reduceat(np.isnan(rows), first_row)[box_index][is_missing]
+    is_missing = np.isnan(queries)
+    if is_missing.any():
+        box_has_missing = np.logical_or.reduceat(np.isnan(rows), first_row)[box_index]
+        outside[is_missing] = ~box_has_missing[is_missing]
     outside[leaves_with_rows[box_index] != query_leaf] = True
     return outside.sum(axis=1)

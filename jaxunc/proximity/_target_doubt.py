@@ -29,7 +29,7 @@ def target_doubt(
 
     For labels, the first formula, the doubt is the weight of the neighbours with another label: 1 less the out-of-bag
     probability of the row's label. For numbers, the second, it is the out-of-bag residual over the spread of the
-    neighbours' targets: it is large where the neighbours agree with each other.
+    neighbours' targets. A residual weighs more where the neighbours agree with each other.
 
     Parameters
     ----------
@@ -86,7 +86,10 @@ def target_doubt(
     target = checked_target(y, index.n_rows)
     offset = target - np.median(target)  # one large error moves the median little, and costs others no digits
     mean, spread = index._mean_and_spread(offset)
+    residual = np.abs(offset - mean)
     # Where all targets are alike, what is left is rounding.
-    residual, spread = (np.where(size <= ROUNDING * np.abs(mean), 0, size) for size in (np.abs(offset - mean), spread))
+    rounding = ROUNDING * np.abs(mean)
+    residual = np.where(residual <= rounding, 0, residual)
+    spread = np.where(spread <= rounding, 0, spread)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where((spread == 0) & (residual == 0), 0.0, residual / spread)

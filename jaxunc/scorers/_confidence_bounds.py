@@ -25,7 +25,7 @@ from jax import lax
 from jaxtyping import Array, Float, Shaped
 
 from jaxunc._checks import check_bool, check_one_of, check_two_classes, warn_of_fractions
-from jaxunc._numerics import ceil_div, checked_counts, float_dtype, jit
+from jaxunc._numerics import ceil_div, checked_counts, float_dtype, jit, safe_divide
 
 from ._frequencies import has_odd_total, lead, scorer
 from ._heights import Leaf, beta_binomial_height, beta_height, binomial_height, log_central, log_mode_mass
@@ -128,27 +128,31 @@ def confidence_bounds(
 
 
 def _one_minus_exp(x):
-    """Return 1 - exp(x); by expm1 alone the derivative would be 0 where exp(x) is small."""
+    """Return 1 - exp(``x``), precise near 0, and with its derivative also where exp(x) is small."""
     is_near = x > -1
-    return jnp.where(is_near, 0.0 - jnp.expm1(jnp.where(is_near, x, 0.0)), 1 - jnp.exp(jnp.where(is_near, -1.0, x)))
+    near = 0.0 - jnp.expm1(jnp.where(is_near, x, 0.0))
+    far = 1 - jnp.exp(jnp.where(is_near, -1.0, x))  # by expm1 the derivative would be 0
+    return jnp.where(is_near, near, far)
 
 
 @jit(static_argnames=("family", "statistic"))
 def _confidence_bounds(counts, weighted, between, family, statistic):
-    """Return the scores ``[...]`` of checked counts ``[... 2]``, as `confidence_bounds` does for the same settings.
+    """Return the scores ``[...]`` of `confidence_bounds` for checked counts ``[... 2]``.
 
-    ``weighted``, ``family`` and ``statistic`` are settings of `confidence_bounds`. ``between`` says whether the middle
-    of an odd N lies between two counts (``middle="paper"``).
+    ``weighted``, ``family`` and ``statistic`` are its settings, and ``between`` is True for ``middle="paper"``, where
+    the middle of an odd N lies between two counts.
     """
     # The lead is taken before the counts are rounded to floats; half precision is lifted, since Stirling's
     # formula needs more digits.
     dtype = np.promote_types(float_dtype(counts), np.float32)
     signed_lead = lead(counts).astype(dtype)
-    negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
+    negative = counts[..., 0].astype(dtype)
+    positive = counts[..., 1].astype(dtype)
     # An empty leaf gets harmless counts here and the score 0 at the end: its logarithms would give NaN, and NaN
     # gradients even where the value is not chosen.
     is_empty = (negative == 0) & (positive == 0)
-    negative, positive = jnp.where(is_empty, 0.5, negative), jnp.where(is_empty, 0.5, positive)
+    negative = jnp.where(is_empty, 0.5, negative)
+    positive = jnp.where(is_empty, 0.5, positive)
     total = negative + positive
     leaf = Leaf(
         more=jnp.maximum(negative, positive),
@@ -156,7 +160,7 @@ def _confidence_bounds(counts, weighted, between, family, statistic):
         lead=jnp.abs(signed_lead),
         odd=jnp.where(has_odd_total(counts) & between, 1.0, 0.0).astype(dtype),
     )
-    share = signed_lead / total
+    share = safe_divide(signed_lead, total)
     if statistic == "area":
         signed_factor = in_blocks(_AREAS[family], leaf, signed_lead)  # 1 - c, with the sign of the lead
         score = jnp.where(weighted, jnp.abs(share) / 2, 1.0) * signed_factor
@@ -173,7 +177,7 @@ _BLOCK = 1024
 
 
 class _Precision(NamedTuple):
-    """Settings of the quadrature for one precision."""
+    """The settings of the quadrature for one precision of floats, float32 or float64."""
 
     nodes: int  # number of nodes
     reach: float  # standard deviations beyond the peak that the nodes span
@@ -182,15 +186,17 @@ class _Precision(NamedTuple):
 
 
 def _precision(dtype) -> _Precision:
-    """Return the settings of the quadrature for float64, or for float32."""
-    return _Precision(64, 8.3, 12.0) if dtype == jnp.float64 else _Precision(32, 5.5, 8.2)
+    """Return the settings of the quadrature for float64, or else those for float32."""
+    if dtype == jnp.float64:
+        return _Precision(nodes=64, reach=8.3, certain=12.0)
+    return _Precision(nodes=32, reach=5.5, certain=8.2)
 
 
 @lru_cache
 def _rule(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return Gauss-Legendre nodes x and weights on [0, 1], and the matrix that integrates from 0 to each x.
+    """Return Gauss-Legendre nodes x on [0, 1], their weights, and an integrating matrix; ``nodes`` is their number.
 
-    The matrix turns the values of a function at the nodes into its integrals.
+    The matrix ``[nodes nodes]`` turns the values of a function at the nodes into its integrals from 0 to each node.
     """
     x, weights = np.polynomial.legendre.leggauss(nodes)
     polynomials = np.polynomial.legendre.legvander(x, nodes)  # P_k(x): [nodes, degrees]
@@ -204,39 +210,42 @@ def _rule(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _constants(precision: _Precision, dtype) -> tuple[Array, Array, Array]:
-    """Return the nodes, weights and integrating matrix of `_rule` for a precision, as arrays of this dtype."""
+    """Return the nodes, weights and integrating matrix that `_rule` has for a precision, as arrays of ``dtype``."""
     x, weights, cumulate = _rule(precision.nodes)
     return jnp.asarray(x, dtype), jnp.asarray(weights, dtype), jnp.asarray(cumulate, dtype)
 
 
 def _apply(weights, values):
-    """Return the weighted sum of ``values [nodes ...]`` over nodes, in full precision on accelerators too.
+    """Return the weighted sum ``[...]`` of ``values [nodes ...]`` over nodes, in full precision on accelerators too.
 
-    ``weights`` are ``[nodes]``, or ``[sums nodes]`` for several sums.
+    ``weights`` are ``[nodes]``, or ``[sums nodes]`` for several sums ``[sums ...]``.
     """
     return jnp.matmul(weights, values, precision=lax.Precision.HIGHEST)
 
 
 def binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return 1 - c with the sign of ``lead`` = w⁺ - w⁻; c is the overlap area of Bin(N, p̂) and its mirror image.
+    """Return 1 - c with the sign of ``lead``, where c is the overlap area of Bin(N, p̂) and its mirror image.
 
-    ``leaf`` holds the same counts, without regard to which class leads.
+    ``lead`` is w⁺ - w⁻, and ``leaf`` holds the same counts without regard to which class leads.
     """
     # A(z) with J raised by one, so that small leaves have no pole at z = 1. By parts it is
     # γ(J) [(2J+1) ∫ (1-u²)^J du - z (1-z²)^J].
     precision = _precision(lead.dtype)
     x, weights, _ = _constants(precision, lead.dtype)
-    j, t = (leaf.total + leaf.odd) / 2, lead / leaf.total
+    j = (leaf.total + leaf.odd) / 2
+    t = safe_divide(lead, leaf.total)
     # Beyond some standard deviations nothing is left to integrate; nodes spread over all of [0, 1] would miss the peak.
-    end = jnp.clip(t, -precision.reach / jnp.sqrt(2 * j), precision.reach / jnp.sqrt(2 * j))
+    limit = precision.reach / jnp.sqrt(jnp.maximum(2 * j, 1.0))  # at 1 it is beyond any t, and has a finite slope
+    end = jnp.clip(t, -limit, limit)
     u = end * x[:, None]
     integral = end * _apply(weights, jnp.exp(j * jnp.log1p(-u * u)))
     boundary = t * jnp.exp(leaf.log_even_power(j))
-    return jnp.clip(jnp.exp(log_central(j)) * ((2 * j + 1) * integral - boundary), -1.0, 1.0)
+    area = jnp.exp(log_central(j)) * ((2 * j + 1) * integral - boundary)
+    return jnp.clip(area, -1.0, 1.0)
 
 
 class _QuadratureNodes(NamedTuple):
-    """Points z of (0, 1) that cover the mass of β(z), ``[nodes leaves]``."""
+    """The points z = 2θ - 1 in (0, 1), ``[nodes leaves]``, at which functions of θ are evaluated to integrate them."""
 
     z: Array
     rest: Array
@@ -246,18 +255,25 @@ class _QuadratureNodes(NamedTuple):
 
     @property
     def log_ratio_and_product(self) -> tuple[Array, Array]:
-        """log((1+z)/(1-z)) and log(1-z²), both to relative precision."""
+        """The pair log((1+z)/(1-z)) and log(1-z²), both to relative precision."""
         is_near = self.z < 0.5
-        inner, rest = jnp.where(is_near, self.z, 0.0), jnp.where(is_near, 0.5, self.rest)
-        above, below = jnp.log1p(self.z), jnp.where(is_near, jnp.log1p(-inner), jnp.log(rest))
+        inner = jnp.where(is_near, self.z, 0.0)
+        rest = jnp.where(is_near, 0.5, self.rest)
+        above = jnp.log1p(self.z)  # log(1+z)
+        below = jnp.where(is_near, jnp.log1p(-inner), jnp.log(rest))  # log(1-z)
         return above - below, jnp.where(is_near, jnp.log1p(-inner * inner), above + below)
 
 
 def _nodes(leaf: Leaf, precision: _Precision, x: Array) -> _QuadratureNodes:
-    """Return the quadrature nodes of each leaf for ``x``, the nodes on [0, 1]; ``precision`` has their reach."""
-    end = leaf.lead / leaf.total + precision.reach / jnp.sqrt(leaf.total + 3)
+    """Return the quadrature nodes of each leaf ``[nodes leaves]``, made of the nodes ``x [nodes]`` on [0, 1].
+
+    They begin at z = 0, and end ``precision.reach`` standard deviations beyond the peak of the leaf's posterior, at
+    z = 1 at most.
+    """
+    end = safe_divide(leaf.lead, leaf.total) + precision.reach / jnp.sqrt(leaf.total + 3)
     # If nodes reach up to z = 1, fractional counts make powers such as (1-z)^0.3 there: 1-z = (1-x)³ smooths them.
-    reaches_one, x = end >= 1, x[:, None]
+    reaches_one = end >= 1
+    x = x[:, None]
     linear = end * x
     rest = jnp.where(reaches_one, (1 - x) ** 3, 1 - linear)
     z = jnp.where(reaches_one, x * (3 - x * (3 - x)), linear)
@@ -265,27 +281,34 @@ def _nodes(leaf: Leaf, precision: _Precision, x: Array) -> _QuadratureNodes:
 
 
 def _beta_difference(leaf: Leaf, lead, nodes: _QuadratureNodes):
-    """Return β(z) - β(-z) = (β(z) + β(-z)) tanh(lead · artanh z) of a leaf at its nodes, times dz/dx.
+    """Return the integrand β(z) - β(-z) of each leaf at its nodes, times dz/dx: ``[nodes leaves]``.
 
-    ``lead`` is w⁺ - w⁻, with its sign.
+    β is the density of z = 2θ - 1, where θ has the distribution Beta(w⁺+1, w⁻+1). The result has the sign of ``lead``,
+    which is w⁺ - w⁻.
     """
-    t = leaf.lead / leaf.total
+    t = safe_divide(leaf.lead, leaf.total)
     log_mode = jnp.log((leaf.total + 1) / 2) + log_mode_mass(leaf)
     density = jnp.exp(log_mode + log_likelihood(nodes.z, nodes.rest, nodes.z - t, leaf.more, leaf.fewer))
-    # As a product with tanh: the difference of the two densities would cancel near an even leaf. It holds since
-    # β(z)/β(-z) = ((1+z)/(1-z))^lead = exp(2 lead artanh z).
+    # As (β(z) + β(-z)) tanh(lead · artanh z): the difference of the two densities would cancel near an even leaf. Both
+    # are equal since β(z)/β(-z) = ((1+z)/(1-z))^lead = exp(2 lead artanh z).
     artanh_z = nodes.log_ratio_and_product[0] / 2
     return nodes.scale * density * (1 + jnp.exp(-2 * leaf.lead * artanh_z)) * jnp.tanh(lead * artanh_z)
 
 
 def _within_one(value, leaf: Leaf, lead, precision: _Precision):
-    """Return a leaf's ``value`` clipped to [-1, 1]; the sign of ``lead`` where, at this precision, the overlap is 0."""
-    is_certain = leaf.lead * (leaf.lead / leaf.total) > precision.certain**2
+    """Return ``value``, 1 - c with the sign of ``lead``, clipped to [-1, 1].
+
+    Where the overlap c of the leaf rounds to 0 at this precision, the result is the sign of ``lead``.
+    """
+    is_certain = leaf.lead * safe_divide(leaf.lead, leaf.total) > precision.certain**2
     return jnp.where(is_certain, jnp.sign(lead), jnp.clip(value, -1.0, 1.0))
 
 
 def beta_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return 1 - c with the sign of ``lead``; c is the overlap area of Beta(w⁺+1, w⁻+1) and its mirror image."""
+    """Return 1 - c with the sign of ``lead``, where c is the overlap area of Beta(w⁺+1, w⁻+1) and its mirror image.
+
+    ``leaf`` and ``lead`` are those of `binomial_lead`.
+    """
     precision = _precision(lead.dtype)
     x, weights, _ = _constants(precision, lead.dtype)
     value = _apply(weights, _beta_difference(leaf, lead, _nodes(leaf, precision, x)))
@@ -293,7 +316,10 @@ def beta_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
 
 
 def beta_binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return 1 - c with the sign of ``lead``; c is the overlap area of BetaBin(N, w⁺+1, w⁻+1) and its mirror."""
+    """Return 1 - c with the sign of ``lead``, where c is the overlap area of BetaBin(N, w⁺+1, w⁻+1) and its mirror.
+
+    ``leaf`` and ``lead`` are those of `binomial_lead`.
+    """
     precision = _precision(lead.dtype)
     x, weights, cumulate = _constants(precision, lead.dtype)
     nodes = _nodes(leaf, precision, x)
@@ -301,23 +327,29 @@ def beta_binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
     # A(z) of each node, with J raised by one as in `binomial_lead`.
     power = jnp.exp(j * nodes.log_ratio_and_product[1])
     binomial_areas = jnp.exp(log_central(j)) * ((2 * j + 1) * _apply(cumulate, nodes.scale * power) - nodes.z * power)
+    binomial_areas = jnp.maximum(binomial_areas, 0.0)  # no rounding error may turn a sign
     value = _apply(weights, _beta_difference(leaf, lead, nodes) * binomial_areas)
     return _within_one(value, leaf, lead, precision)
 
 
 def in_blocks(function, leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return ``function(leaf, lead)``, computed block by block, so that the nodes of all leaves take little memory."""
+    """Return ``function(leaf, lead)``, computed for `_BLOCK` leaves at a time, so that their nodes take little memory.
+
+    ``lead`` and the counts of ``leaf`` have the axes ``[...]`` of the leaves, as the result has.
+    """
     flat = jax.tree.map(jnp.ravel, (leaf, lead))
     if lead.size <= _BLOCK:
         return function(*flat).reshape(lead.shape)
     n_blocks = ceil_div(lead.size, _BLOCK)
 
-    def block(part):
-        padded = jnp.pad(part, (0, n_blocks * _BLOCK - part.size), constant_values=1)  # harmless counts
+    def in_rows(array):
+        """Return an array ``[leaves]``, padded to whole blocks, as ``[blocks leaves]``."""
+        padded = jnp.pad(array, (0, n_blocks * _BLOCK - array.size), constant_values=1)  # harmless counts
         return padded.reshape(n_blocks, _BLOCK)
 
     # One block after the other: all at once each leaf would have as many numbers as there are nodes.
-    return lax.map(lambda blocks: function(*blocks), jax.tree.map(block, flat)).ravel()[: lead.size].reshape(lead.shape)
+    values = lax.map(lambda block: function(*block), jax.tree.map(in_rows, flat))
+    return values.ravel()[: lead.size].reshape(lead.shape)
 
 
 _AREAS = {"binomial": binomial_lead, "beta_binomial": beta_binomial_lead, "beta": beta_lead}

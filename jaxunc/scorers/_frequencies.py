@@ -102,18 +102,20 @@ def scorer(
 
 
 def declared(function: Callable[..., Any]) -> Declaration:
-    """Return what the decorator `scorer` declares of a function, through any ``Partial`` around it.
+    """Return what the decorator `scorer` declares of a function, or of the function within a ``Partial``.
 
-    A function without a declaration gets the default `Declaration`.
+    A function without a declaration has the default `Declaration`.
     """
-    return getattr(_within(function)[0], "declaration", Declaration())
+    inner_function, _ = _within(function)
+    return getattr(inner_function, "declaration", Declaration())
 
 
 def score_width(scorer: Callable[..., Any]) -> Any:
-    """Return the declared width of a scorer's values, through any ``Partial`` around it; 1 if none is declared.
+    """Return the length of the interval around 0 that a scorer's values span, as declared; 1 if nothing is declared.
 
-    It is a float, infinite for scores without a bound, which have no reading as a probability. It is a traced array,
-    taken for finite, if it depends on traced settings.
+    ``scorer`` may be a ``Partial``, whose settings the length may depend on. The length is infinite for scores without
+    a bound, which have no reading as a probability. It is a traced array, taken for finite, if it depends on traced
+    settings.
     """
     function, settings = _within(scorer)
     width: Any = declared(function).width
@@ -125,19 +127,25 @@ def score_width(scorer: Callable[..., Any]) -> Any:
 
 
 def score_bound(scorer: Callable[..., Any], n_classes: int) -> float:
-    """Return the largest absolute score that the declared width allows for n_classes; 1 without a declaration."""
+    """Return the largest absolute value that a scorer's scores of ``n_classes`` classes may have by its declaration.
+
+    It is 1 without a declaration.
+    """
     if declared(scorer) == Declaration():
         return 1.0
     return score_width(scorer) * max(0.5, 1 - 1 / n_classes)
 
 
 def reads_sizes(scorer: Callable[..., Any]) -> bool:
-    """Return whether a scorer, through any ``Partial`` around it, is declared to read leaf sizes."""
+    """Return whether a scorer, or the function within a ``Partial``, is declared to depend on leaf sizes."""
     return declared(scorer).reads_sizes
 
 
 def _within(function: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the function within any ``Partial``, and the settings that these fix; outer settings take precedence."""
+    """Return the innermost function of nested partials, and the settings that all of them fix.
+
+    Where two fix one setting, the outer one wins. A function that is no partial is returned with no settings.
+    """
     settings: dict = {}
     while not hasattr(function, "declaration") and hasattr(function, "func"):
         settings = {**getattr(function, "keywords", {}), **settings}
@@ -146,14 +154,14 @@ def _within(function: Any) -> tuple[Any, dict[str, Any]]:
 
 
 class ChosenScorer(NamedTuple):
-    """A function with fixed values for the settings that choose its program; compared and hashed by both."""
+    """A scorer with fixed values of the settings that choose its program; equal if function and values are."""
 
     func: Callable[..., Any]
     choices: tuple[tuple[str, Any], ...]
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """The fixed settings, under the name that ``functools.partial`` gives them."""
+        """The settings that are fixed, by their names; `functools.partial` has an attribute of this name, too."""
         return dict(self.choices)
 
     def __call__(self, counts, **settings):
@@ -163,9 +171,9 @@ class ChosenScorer(NamedTuple):
 def as_partial(scorer: Callable[..., Any]) -> Partial:
     """Return a scorer as a pytree whose leaves are its numeric settings, which can be traced and learned.
 
-    A plain function has none. ``functools.partial`` becomes a ``Partial``, and nested partials become one. Some
-    settings become structure, since programs differ by them: strings, None, all that is not a number, and settings that
-    the function declares as static (`scorer`). If it declares nothing, bools and ints become structure too. An int with
+    A plain function has none. ``functools.partial`` becomes a ``Partial``, and nested partials become one. Settings by
+    which programs differ become structure of the pytree: what is not a number, such as strings and None, and what the
+    function declares as static (`scorer`). If it declares nothing, bools and ints become structure too. An int with
     a declared domain becomes a float, which can be learned. Arrays of the host are copied, as their owner may write to
     them. A ``functools.partial`` with positional arguments stays as it is, unless these are arrays and floats.
 
@@ -187,24 +195,26 @@ def as_partial(scorer: Callable[..., Any]) -> Partial:
                 f"{name}={value!r} is a static setting of the scorer, but has no hash; pass a number, a word or a "
                 "tuple, or declare it as a leaf: leave it out of static."
             ) from error
-    numbers = {
-        name: float(value) if name in declaration.domains and type(value) is int else value
-        for name, value in settings.items()
-        if name not in choices
-    }
-    args, numbers = jax.tree.map(lambda part: copy_in(part) if isinstance(part, np.ndarray) else part, (args, numbers))
-    return Partial(ChosenScorer(function, tuple(sorted(choices.items()))) if choices else function, *args, **numbers)
+    numbers = {name: value for name, value in settings.items() if name not in choices}
+    for name, value in numbers.items():
+        if name in declaration.domains and type(value) is int:
+            numbers[name] = float(value)
+    args, numbers = jax.tree.map(lambda leaf: copy_in(leaf) if isinstance(leaf, np.ndarray) else leaf, (args, numbers))
+    if choices:
+        function = ChosenScorer(function, tuple(sorted(choices.items())))
+    return Partial(function, *args, **numbers)
 
 
 def _taken_apart(scorer: Any) -> tuple[Callable, tuple, dict[str, Any]]:
-    """Return the function within all partials of a scorer, their positional arguments, and their settings.
+    """Return the innermost function of a scorer made of nested partials, their positional arguments and settings.
 
-    Where several fix a setting, the outermost partial wins.
+    Where several fix one setting, the outermost partial wins.
     """
     args, settings = (), {}
     while True:
-        if isinstance(inner := getattr(scorer, "fun", None), functools.partial):
-            scorer = inner  # a Partial keeps the partial that it was made of
+        made_of = getattr(scorer, "fun", None)  # a Partial keeps the partial that it was made of
+        if isinstance(made_of, functools.partial):
+            scorer = made_of
         if isinstance(scorer, functools.partial):
             args = (*scorer.args, *args)
         elif not isinstance(scorer, ChosenScorer):
@@ -214,18 +224,20 @@ def _taken_apart(scorer: Any) -> tuple[Callable, tuple, dict[str, Any]]:
 
 
 def _chooses(name: str, value: Any, static: frozenset[str] | None) -> bool:
-    """Return whether a setting chooses the program: its ``value`` is not a number, or its ``name`` is in ``static``.
+    """Return whether a scorer's setting ``name`` chooses the compiled program, and so is not traced.
 
-    If ``static`` is None, since the scorer declares nothing, integers and bools choose the program, too.
+    It does if its ``value`` is no number, or if ``static``, which the scorer declares, has its name. If ``static`` is
+    None, since the scorer declares nothing, integers and bools choose the program, too.
     """
     if value is None or not all(map(_is_number, jax.tree.leaves(value))):
         return True
-    # An integer may be a size, and it has no gradient to lose.
-    return isinstance(value, bool | int | np.bool_ | np.integer) if static is None else name in static
+    if static is None:  # an integer may be a size, and it has no gradient to lose
+        return isinstance(value, bool | int | np.bool_ | np.integer)
+    return name in static
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether a value is a number, or an array of numbers."""
+    """Return whether ``value`` is a number (or bool), or an array of them."""
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind in "biufc"
     return isinstance(value, bool | int | float | complex | jax.Array)
@@ -386,7 +398,10 @@ def m_estimate(
 
 
 def _class_prior(prior, n_classes: int) -> Array:
-    """Return the prior as one probability per class; raise a ValueError unless it is a distribution over n_classes."""
+    """Return ``prior`` as an array of one probability per class; for two classes a number is that of class 1.
+
+    Raises a ValueError unless it is a distribution over ``n_classes`` classes.
+    """
     check_numbers("prior", prior)
     prior = copy_in(prior, float_dtype(prior))
     if prior.ndim == 0 and n_classes == 2:
@@ -505,7 +520,10 @@ def ucb(counts: Shaped[Array | np.ndarray, "... classes"], *, n_samples: Numbers
 
 
 def excess(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return C w_c - N for counts w_c of C classes and their sum N: how far each is above an even share, times C."""
+    """Return how far each class's count is above an even share, times C: C w_c - N, for C counts w_c with sum N.
+
+    Differences of integers are exact before they are rounded to floats.
+    """
     counts = as_counts(counts)
     # Relative to the smallest count nothing is negative, so unsigned counts do not wrap. Its effect cancels.
     above_least = (counts - lax.stop_gradient(jnp.min(counts, axis=-1, keepdims=True))).astype(float_dtype(counts))
@@ -513,11 +531,11 @@ def excess(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
 
 
 def lead(counts: Num[Array, "... 2"]) -> Float[Array, "..."]:
-    """Return the count of class 1 less that of class 0, exact for integer counts but for one rounding to a float."""
+    """Return the count of class 1 less that of class 0 as a float; integer counts are subtracted before rounding."""
     return excess(counts)[..., 1]
 
 
 def has_odd_total(counts: Num[Array, "... classes"]) -> Bool[Array, "..."]:
-    """Return whether the sum of a leaf's counts is an odd integer; False where it is no integer."""
+    """Return whether the sum of a leaf's counts is an odd integer; False where the sum is no integer."""
     remainder = jnp.sum(counts % 2, axis=-1)  # the total itself might overflow or round
     return remainder % 2 == 1

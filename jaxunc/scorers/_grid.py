@@ -73,33 +73,43 @@ def grid_support_degrees(
     check_integer("grid_size", grid_size, 2, ": a grid needs its ends θ = 0 and θ = 1")
     check_bool("mle_node", mle_node)
     intervals = int(grid_size) - 1
-    # All are traced, so one program serves every grid. The number of halvings leaves bisection a single node.
-    return _grid_degrees(counts, jnp.int32(intervals), (intervals // 2 + 1).bit_length(), bool(mle_node))
+    halvings = (intervals // 2 + 1).bit_length()  # they leave bisection a single node
+    # All arguments are traced, so that one program serves every grid.
+    return _grid_degrees(counts, jnp.int32(intervals), halvings, bool(mle_node))
 
 
 @jit
 def _grid_degrees(counts, intervals, halvings, mle_node):
-    """Return `grid_support_degrees` of checked counts; ``intervals`` is G - 1, ``halvings`` the steps of bisection."""
+    """Return the degrees ``[... 2]`` of `grid_support_degrees` for checked counts ``[... 2]``.
+
+    ``intervals`` is G - 1, ``halvings`` the number of steps of bisection, and ``mle_node`` as there.
+    """
     negative, positive, leading, empty = _counts_of(counts)
-    w, v = jnp.stack([negative, positive], -1), jnp.stack([positive, negative], -1)
+    w = jnp.stack([negative, positive], -1)
+    v = jnp.stack([positive, negative], -1)
     degrees = _degree(w, v, jnp.stack([-leading, leading], -1), intervals, halvings, mle_node)
     return jnp.where(empty[..., None], 1.0, degrees).astype(float_dtype(counts))
 
 
 def _counts_of(counts):
-    """Return counts of class 0 and 1 (both 1 in empty leaves), the lead of class 1, and whether leaves are empty."""
+    """Return the counts of class 0 and of class 1, the lead of class 1, and whether a leaf is empty, each ``[...]``.
+
+    An empty leaf gets the count 1 for both classes, with which later steps make no NaN.
+    """
     dtype = np.promote_types(float_dtype(counts), np.float32)
     leading = lead(counts).astype(dtype)  # before the counts: gradients are rounded by this order
-    negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
+    negative = counts[..., 0].astype(dtype)
+    positive = counts[..., 1].astype(dtype)
     is_empty = (negative == 0) & (positive == 0)
     return jnp.where(is_empty, 1.0, negative), jnp.where(is_empty, 1.0, positive), leading, is_empty
 
 
 def _degree(w, v, leading, intervals, halvings, mle_node):
-    """Return π_G, the largest min{L, 2θ - 1} of all nodes, of the class with count w against v.
+    """Return the degree of support π_G of a class: the largest min{L, 2θ - 1} over the G nodes θ.
 
-    ``leading`` is w - v, exact; ``intervals`` is G - 1, and ``halvings`` the number of steps of bisection. With
-    ``mle_node`` the relative frequency is a node too.
+    ``w`` is the count of the class, ``v`` that of the other, and ``leading`` their exact difference w - v.
+    ``intervals`` is G - 1, and ``halvings`` the number of steps of bisection. With ``mle_node`` the relative frequency
+    is a node too.
     """
     last_node = intervals // 2  # counted from θ = 1, the last node at which 2θ - 1 is not negative
 
@@ -107,8 +117,10 @@ def _degree(w, v, leading, intervals, halvings, mle_node):
         """Return min{L, 2θ - 1} at the k-th node from θ = 1; 0 beyond the ends."""
         node = jnp.clip(k, 0, last_node)
         ramp = _quotient(intervals - 2 * node, intervals, v.dtype)
-        return jnp.where(node == k, jnp.minimum(jnp.exp(log_likelihood_at(node, intervals, w, v)[0]), ramp), 0.0)
+        log_l, _ = log_likelihood_at(node, intervals, w, v)
+        return jnp.where(node == k, jnp.minimum(jnp.exp(log_l), ramp), 0.0)
 
+    # The largest is at one of the two nodes between which L falls below the ramp.
     right, left = map(support_at, _crossing(lax.stop_gradient(w), lax.stop_gradient(v), intervals, halvings))
     best_degree = jnp.where(right > left, right, left)  # not `maximum`, whose gradient at a tie would be of both nodes
     peak_degree = leading / (w + v)  # L = 1
@@ -116,16 +128,19 @@ def _degree(w, v, leading, intervals, halvings, mle_node):
 
 
 def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, "..."]]:
-    """Return two neighbouring nodes k, counted from θ = 1: the last at which L < 2θ - 1, and the next, where it is not.
+    """Return the numbers of two neighbouring nodes, counted from θ = 1, between which L crosses the ramp 2θ - 1.
 
-    L is that of a class with count w against v, on G = ``intervals`` + 1 nodes, and ``halvings`` is the number of steps
-    of bisection. At nodes up to the peak (θ ≤ p) L counts as not below. Without a node of the first kind the first
-    number is -1, and without one of the second kind the second is the number of nodes.
+    At the first, with the larger θ, L is below the ramp; at the second it is not. Up to the peak of L, θ ≤ p, L counts
+    as not below. L is that of a class with count ``w`` against ``v``, on ``intervals`` + 1 nodes. ``halvings`` is the
+    number of steps of bisection.
+
+    If L is below at no node, the first number is -1. If L is below at all nodes with θ ≥ 1/2, the second is their
+    number.
     """
     n_nodes = intervals // 2 + 1  # those with θ ≥ 1/2
 
     def halve(_, ends):
-        """Halve the gap between the nodes ``right`` and ``left``, unless they are neighbours."""
+        """Return ``ends``, two numbers of nodes, with half the gap between them, unless they are neighbours."""
         right, left = ends
         # Invariant: at ``left``, the smaller θ, L is not below the ramp 2θ - 1; at ``right`` it is. Both begin outside.
         k = (right + left) // 2
@@ -143,10 +158,10 @@ def beta_densities(counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: in
 
     .. math:: f(\theta) = (N+1) \binom{N}{w^+} \theta^{w^+} (1-\theta)^{w^-}
 
-    The counts of a leaf are w⁻ of class 0 and w⁺ of class 1; N is their sum. ``[... grid]``, ≥ 0, with G =
-    ``grid_size`` ≥ 2. All zero where a large leaf (N of about G² and more) falls between two nodes. Empty leaf: 1
-    everywhere. Gradient: of this form; finite, also where a count is zero. Raises a ValueError if counts are negative
-    or not finite, or of other than two classes, or the grid has fewer than two nodes.
+    The counts of a leaf are w⁻ of class 0 and w⁺ of class 1; N is their sum. The densities are ``[... grid]``, ≥ 0,
+    with G = ``grid_size`` ≥ 2 nodes. They are all zero where the peak of a large leaf (N of about G² and more) falls
+    between two nodes. Empty leaf: 1 everywhere. Gradient: of this form; finite, also where a count is zero. Raises a
+    ValueError if counts are negative or not finite, or of other than two classes, or the grid has fewer than two nodes.
 
     References
     ----------
@@ -167,13 +182,18 @@ def beta_densities(counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: in
 
 @jit
 def _beta_densities(counts, from_one):
-    """Return the densities ``[... grid]`` of checked counts; ``from_one`` numbers the nodes, counted from θ = 1."""
+    """Return the densities ``[... grid]`` of `beta_densities` for checked counts ``[... 2]``.
+
+    ``from_one [grid]`` has the numbers of the nodes, counted from θ = 1, in the order of the result.
+    """
     negative, positive, leading, empty = _counts_of(counts)
     fewer = count_or_nothing(jnp.minimum(negative, positive), negative + positive)
     leaf = Leaf(jnp.maximum(negative, positive), fewer, jnp.abs(leading), jnp.zeros_like(leading))
     # The density at the mode times the likelihood ratio to it: neither over- nor underflows, however large the leaf.
     at_mode = jnp.log(leaf.total + 1) + log_mode_mass(leaf)
-    w, v, intervals = positive[..., None], negative[..., None], from_one.size - 1
+    w = positive[..., None]
+    v = negative[..., None]
+    intervals = from_one.size - 1
     log_ratio, _ = log_likelihood_at(from_one, intervals, w, v)
     is_impossible = ((from_one == intervals) & (w > 0)) | ((from_one == 0) & (v > 0))
     density = jnp.exp(jnp.where(is_impossible, -jnp.inf, log_ratio + at_mode[..., None]))
@@ -181,23 +201,27 @@ def _beta_densities(counts, from_one):
 
 
 def log_likelihood_at(k, intervals, w, v):
-    """Return log L at the k-th of ``intervals`` + 1 nodes, counted from θ = 1, and whether θ ≤ p = w/(w+v) there.
+    """Return log L at node ``k``, and whether θ ≤ p = w/(w+v) there.
 
-    ``w`` is the count of the class whose probability is θ, ``v`` that of the other.
+    Nodes are the ``intervals`` + 1 values of θ on the grid, counted from θ = 1. ``w`` is the count of the class whose
+    probability is θ, and ``v`` that of the other class.
     """
     total = w + v
-    (v_high, v_low), (n_high, n_low), node = _halves(v), _halves(total), k.astype(v.dtype)
+    v_high, v_low = _halves(v)
+    n_high, n_low = _halves(total)
+    node = k.astype(v.dtype)
     # z - z₀ = 2 (v/N - k/(G-1)), from products that are exact (in float32 for G ≤ 4097), however they are compiled.
     numerator = v_high * _as_float(intervals, v.dtype) - node * n_high
     numerator += v_low * _as_float(intervals, v.dtype) - node * n_low
     gap = 2 * numerator / _as_float(intervals, v.dtype) / total
-    z, rest = _quotient(intervals - 2 * k, intervals, v.dtype), _quotient(2 * k, intervals, v.dtype)
+    z = _quotient(intervals - 2 * k, intervals, v.dtype)
+    rest = _quotient(2 * k, intervals, v.dtype)
     value = log_likelihood(z, rest, gap, count_or_nothing(w, total), count_or_nothing(v, total))
     return jnp.where((k == 0) & (v > 0), -jnp.inf, value), gap <= 0
 
 
 def _halves(x):
-    """Return two floats of half the precision that add up to x, the higher one first."""
+    """Return two floats of half the precision that add up to the float ``x``, the larger one first."""
     integer_type = {4: jnp.int32, 8: jnp.int64}[x.dtype.itemsize]
     # Clears the lower half of the mantissa.
     mask = jnp.asarray(-(1 << (jnp.finfo(x.dtype).nmant + 2) // 2), integer_type)
@@ -206,10 +230,10 @@ def _halves(x):
 
 
 def _as_float(intervals, dtype):
-    """Return the number of intervals as an array of this dtype; a Python int stays as it is."""
+    """Return ``intervals``, a number of intervals, as a float array of ``dtype``; a Python int stays as it is."""
     return intervals if isinstance(intervals, int) else intervals.astype(dtype)
 
 
 def _quotient(k, intervals, dtype):
-    """Return k / intervals, for an integer array k, as floats of this dtype."""
+    """Return the integers ``k`` divided by ``intervals``, as floats of ``dtype``."""
     return k.astype(dtype) / _as_float(intervals, dtype)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxunc._numerics import entropy_gap, log1p_minus, stirling_error
+from jaxunc._numerics import entropy_gap, log1p_minus, safe_divide, stirling_error
 
 from ._likelihood import nothing_beside
 
@@ -30,7 +30,7 @@ _LOG_PI = 1.1447298858494002
 
 
 class Leaf(NamedTuple):
-    """Counts of a leaf that is not empty, without regard to which class leads."""
+    """The two counts of each leaf, the larger one first, whichever class it is of. No leaf is empty."""
 
     more: Float[Array, "..."]
     """The larger count."""
@@ -43,36 +43,39 @@ class Leaf(NamedTuple):
 
     @property
     def total(self) -> Array:
+        """N, the sum of both counts."""
         return self.more + self.fewer
 
     def log_one_minus_square(self, shift: float) -> Array:
-        """Return log(1 - (lead/(N + 2 shift))²)."""
+        """Return log(1 - t²), where t = lead/(N + 2 ``shift``) is the lead's share if both counts grow by ``shift``."""
         n = self.total + 2 * shift
-        ratio = self.lead / n
+        ratio = safe_divide(self.lead, n)
         # Two forms: the square while it is small, else the product of both shares, in which nothing cancels.
         near = ratio < 0.7
-        product = 4 * ((self.more + shift) / n) * ((self.fewer + shift) / n)
-        return jnp.where(near, jnp.log1p(-(jnp.where(near, ratio, 0.0) ** 2)), jnp.log(jnp.where(near, 1.0, product)))
+        product = 4 * safe_divide(self.more + shift, n) * safe_divide(self.fewer + shift, n)
+        by_square = jnp.log1p(-(jnp.where(near, ratio, 0.0) ** 2))
+        by_product = jnp.log(jnp.where(near, 1.0, product))
+        return jnp.where(near, by_square, by_product)
 
     def log_even_power(self, j: Array) -> Array:
-        """Return j log(4 p (1-p)): the likelihood of ``j`` tosses of each kind, relative to a fair coin's."""
+        """Return j log(4 p̂ (1-p̂)): the log likelihood of ``j`` tosses of each class, relative to a fair coin's."""
         # With a power j below 1/2 the stand-in for a count of zero would not be negligible.
         zero_count = (self.fewer <= 2 * nothing_beside(self.total)) & (j > 0) & (j < 0.5)
         return jnp.where(zero_count, -1e4, j * self.log_one_minus_square(0.0))  # exp(-1e4) rounds to 0
 
     def entropy_gap(self, shift: float) -> Array:
-        """Return S(lead/(N + 2 shift))."""
+        """Return S(t) (`jaxunc._numerics.entropy_gap`) for t = lead/(N + 2 ``shift``)."""
         n = self.total + 2 * shift
-        return entropy_gap(self.lead / n, 2 * (self.fewer + shift) / n)
+        return entropy_gap(safe_divide(self.lead, n), safe_divide(2 * (self.fewer + shift), n))
 
 
 def _errors(*arguments) -> list[Array]:
-    """Return δ (`stirling_error`) of each argument, computed in one call."""
+    """Return a list of the `stirling_error` of each argument; all are arrays of one shape, and computed in one call."""
     return list(stirling_error(jnp.stack(arguments)))
 
 
 def log_even_mass(leaf: Leaf) -> Array:
-    """Return log b(N, d), the log probability of the leaf's counts under a fair coin."""
+    """Return the log probability that N tosses of a fair coin give the leaf's counts, log(C(N, w⁺) 2^{-N})."""
     n = leaf.total + 1
     a, b = leaf.more + 0.5, leaf.fewer + 0.5
     err_n, err_a, err_b, err_2a, err_2b = _errors(n, a, b, 2 * a, 2 * b)
@@ -82,35 +85,44 @@ def log_even_mass(leaf: Leaf) -> Array:
 
 
 def log_central(j: Float[Array, "..."]) -> Array:
-    """Return log γ(j) = log(C(2j, j) 4^{-j})."""
+    """Return the log probability that 2j tosses of a fair coin give j heads, log(C(2j, j) 4^{-j})."""
     err_once, err_twice = _errors(j + 0.5, 2 * j + 1)
     return -(jnp.log(j + 0.5) + _LOG_PI) / 2 + (2 * err_once - err_twice)
 
 
 def _beside_own(count):
-    """Return w φ(1/(2w)) = w log(1 + 1/(2w)) - ½ for a count w, with φ(x) = log(1+x) - x; finite as w → 0."""
-    small = count < 1
-    low, high = jnp.where(small, count, 0.5), jnp.where(small, 1.0, count)
-    return jnp.where(small, low * (jnp.log1p(2 * low) - jnp.log(2 * low)) - 0.5, high * log1p_minus(0.5 / high))
+    """Return w φ(1/(2w)) = w log(1 + 1/(2w)) - ½ for each ``count`` w > 0, where φ(x) = log(1+x) - x.
+
+    It is finite as w → 0.
+    """
+    is_small = count < 1
+    small = jnp.where(is_small, count, 0.5)
+    large = jnp.where(is_small, 1.0, count)
+    of_small = small * (jnp.log1p(2 * small) - jnp.log(2 * small)) - 0.5
+    return jnp.where(is_small, of_small, large * log1p_minus(0.5 / large))
 
 
 def _mode_correction(leaf: Leaf) -> Array:
-    """Return `log_mode_mass` of a leaf without the log of the factor √(2(N+1)/(π(2w⁺+1)(2w⁻+1)))."""
+    """Return `log_mode_mass` of a leaf less log √(2(N+1)/(π(2w⁺+1)(2w⁻+1))), its leading term."""
     a, b = leaf.more + 0.5, leaf.fewer + 0.5
     err_n, err_a, err_b, err_2a, err_2b = _errors(leaf.total + 1, a, b, 2 * a, 2 * b)
     # Terms of the same order are put together in pairs: each pair is small, while the single terms grow with N.
-    total = 2 * _beside_own(leaf.total / 2)  # N φ(1/N)
-    return (total - _beside_own(leaf.more) - _beside_own(leaf.fewer)) + (err_n + (err_a - err_2a) + (err_b - err_2b))
+    of_total = 2 * _beside_own(leaf.total / 2)  # N φ(1/N)
+    terms = of_total - _beside_own(leaf.more) - _beside_own(leaf.fewer)
+    return terms + (err_n + (err_a - err_2a) + (err_b - err_2b))
 
 
 def log_mode_mass(leaf: Leaf) -> Array:
-    """Return the log of the mass of Bin(N, p̂) at its mode w⁺, for the counts of a leaf."""
+    """Return the log of the probability that Bin(N, p̂) gives the leaf's own counts, which are its mode."""
     n = leaf.total + 1
     return (jnp.log(2 / n) - _LOG_PI - leaf.log_one_minus_square(0.5)) / 2 + _mode_correction(leaf)
 
 
 def binomial_height(leaf: Leaf, normalized: bool) -> Array:
-    """Return log c of Bin(N, p̂) for a leaf: c is f_mid, divided by the maximum of f if ``normalized``."""
+    """Return the log probability of an even outcome under Bin(N, p̂), the leaf's binomial distribution.
+
+    If ``normalized``, the probability is divided by that of the most probable outcome first.
+    """
     n, o = leaf.total, leaf.odd
     j = (n - o) / 2
     log_powers = jnp.log1p(-o / (n + 1)) + leaf.log_even_power(j)
@@ -122,16 +134,22 @@ def binomial_height(leaf: Leaf, normalized: bool) -> Array:
 
 
 def beta_binomial_height(leaf: Leaf, normalized: bool) -> Array:
-    """Return log c of BetaBin(N, w⁺+1, w⁻+1) for a leaf: c is f_mid, divided by the maximum of f if ``normalized``."""
+    """Return the log probability of an even outcome under BetaBin(N, w⁺+1, w⁻+1), the leaf's beta-binomial.
+
+    If ``normalized``, the probability is divided by that of the most probable outcome first.
+    """
     n, o = leaf.total, leaf.odd
     outer = 2 * n + 1 - o
     entropies = outer / 2 * entropy_gap(leaf.lead / outer, 1 - leaf.lead / outer) - (n + 1) / 2 * leaf.entropy_gap(0.5)
-    above, below = (outer + leaf.lead) / 2, (outer - leaf.lead) / 2  # n/2 ± d + 1/2 for the n = 2N - o of b(2N-o, d)
+    # n/2 ± d + 1/2 for the n = 2N - o of b(2N-o, d).
+    above = (outer + leaf.lead) / 2
+    below = (outer - leaf.lead) / 2
     err_above, err_2above, err_below, err_2below, err_n, err_outer = _errors(
         above, 2 * above, below, 2 * below, n + 1, outer
     )
     outer_errors = (err_2above - err_above) + (err_2below - err_below)
-    a, b, middle = leaf.more + 0.5, leaf.fewer + 0.5, (n + 1 - o) / 2
+    a, b = leaf.more + 0.5, leaf.fewer + 0.5
+    middle = (n + 1 - o) / 2
     if normalized:
         err_a, err_b, err_m, err_2m, err_once, err_twice = _errors(a, b, middle, 2 * middle, n + 0.5, 2 * n + 1)
         log_factor = (leaf.log_one_minus_square(0.5) + o * jnp.log1p(-0.5 / (n + 1))) / 2
@@ -145,7 +163,10 @@ def beta_binomial_height(leaf: Leaf, normalized: bool) -> Array:
 
 
 def beta_height(leaf: Leaf, normalized: bool) -> Array:
-    """Return log c of Beta(w⁺+1, w⁻+1) for a leaf: c is f_mid; if ``normalized``, the likelihood ratio L(1/2)."""
+    """Return the log density of Beta(w⁺+1, w⁻+1), the leaf's posterior of θ, at θ = 1/2.
+
+    If ``normalized``, the density is divided by its maximum first.
+    """
     if normalized:
         return -leaf.total / 2 * leaf.entropy_gap(0.0)
     return jnp.log(leaf.total + 1) + log_even_mass(leaf)

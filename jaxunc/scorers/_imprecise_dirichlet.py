@@ -24,18 +24,21 @@ class Interval(NamedTuple):
     upper: Float[jax.Array | np.ndarray, "..."]
 
     def around(self, probability: Float[jax.Array | np.ndarray, "..."]) -> "Interval":
-        """Return the intervals, widened where needed to hold each ``probability``; NumPy arrays for NumPy arrays."""
+        """Return these intervals, each widened as far as it needs to hold its ``probability``.
+
+        The ends are NumPy arrays if the intervals and the probabilities are, else JAX arrays.
+        """
         xp = np if isinstance(self.lower, np.ndarray) and isinstance(probability, np.ndarray) else jnp
         return Interval(xp.minimum(self.lower, probability), xp.maximum(self.upper, probability))
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The names of outputs that `columns` takes."""
+        """The names of the outputs that `columns` makes: "interval" alone."""
         return ("interval",)
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return ``{"lower": …, "upper": …}``, the ends of the intervals; ``output`` is ``"interval"``."""
-        return {name: np.asarray(part) for name, part in self._asdict().items()}
+        """Return the ends of the intervals as NumPy arrays, ``{"lower": …, "upper": …}``, for the output "interval"."""
+        return {name: np.asarray(ends) for name, ends in self._asdict().items()}
 
 
 def idm_interval(
@@ -98,7 +101,10 @@ def idm_interval(
 
 @jit
 def _idm_interval(counts, s):
-    """Return `idm_interval` of checked counts ``[... classes]`` and strengths that broadcast against ``[...]``."""
+    """Return the intervals of `idm_interval` for checked counts ``[... classes]``.
+
+    The strengths ``s`` broadcast against the leaves ``[...]``.
+    """
     counts = counts.astype(float_dtype(counts, s))
     counts, s = same_rank(counts, s[..., None].astype(counts.dtype))
     total = jnp.broadcast_to(sum_in_order(counts, keepdims=True) + s, counts.shape)
@@ -143,7 +149,10 @@ def dominance(
 
 @jit
 def _dominance(counts, s):
-    """Return `dominance` of checked counts and strengths: integers are compared as integers, others as two floats."""
+    """Return the bools ``[... classes classes]`` of `dominance` for checked counts and strengths.
+
+    Integers are compared as integers, and the difference of floats as an exact sum of two floats.
+    """
     count, other_count, s = same_rank(counts[..., :, None], counts[..., None, :], s[..., None, None])
     if not jnp.issubdtype(counts.dtype, jnp.integer):
         # The exact difference, as two floats: rounded, a difference just below s could reach it.
@@ -158,9 +167,10 @@ def _dominance(counts, s):
 
 
 def undominated(preferred: Bool[Array | np.ndarray, "... classes classes"]) -> Bool[Array | np.ndarray, "... classes"]:
-    """Return for each class whether no class is preferred to it; True for all classes if that holds for none.
+    """Return for each class whether no other class is preferred to it.
 
-    The entry (c, c') of ``preferred`` says whether class c is preferred to class c'.
+    The entry (c, c') of ``preferred`` says whether class c is preferred to class c'. If that leaves no class, the
+    result is True for all.
     """
     xp = np if isinstance(preferred, np.ndarray) else jnp
     is_undominated = ~xp.any(preferred, axis=-2)
@@ -168,22 +178,26 @@ def undominated(preferred: Bool[Array | np.ndarray, "... classes classes"]) -> B
 
 
 def differences(counts: Num[Array, "... classes"]) -> Float[Array, "... classes classes"]:
-    """Return n_c - n_c' for each pair of classes, rounded to floats after the subtraction."""
+    """Return the difference n_c - n_c' of the counts of each pair of classes, rounded to a float after subtraction."""
     count, other_count = counts[..., :, None], counts[..., None, :]
     dtype = float_dtype(counts)
     # Unsigned counts have no negative differences.
-    above, below = (jnp.maximum(a, b) - b for a, b in ((count, other_count), (other_count, count)))
+    above = jnp.maximum(count, other_count) - other_count
+    below = jnp.maximum(other_count, count) - count
     return above.astype(dtype) - below.astype(dtype)
 
 
 def checked_strength(s: NumbersLike) -> Float[Array, "..."]:
-    """Return s as a float array of its precision; raise a ValueError unless it is positive and finite."""
+    """Return the strength ``s`` as a float array; raise a ValueError unless all of it is positive and finite."""
     check_strength(s)
     return copy_in(s, float_dtype(s))
 
 
 def _strength_of_leaves(s: NumbersLike, counts: Num[Array, "... classes"]) -> Float[Array, "..."]:
-    """Return s as `checked_strength` does; raise a ValueError unless it broadcasts against the leaves of the counts."""
+    """Return the strength ``s`` as a float array that broadcasts against the leaves ``[...]`` of ``counts``.
+
+    Raises a ValueError if it does not, or is not positive and finite.
+    """
     checked = checked_strength(s)
     try:
         np.broadcast_shapes(checked.shape, counts.shape[:-1])
@@ -196,7 +210,10 @@ def _strength_of_leaves(s: NumbersLike, counts: Num[Array, "... classes"]) -> Fl
 
 
 def single_strength(s: NumbersLike) -> Float[Array, "..."]:
-    """Return the strength of a combiner, as `checked_strength` does; raise a ValueError unless it is one number."""
+    """Return the strength ``s`` of a combiner as a float array with one entry.
+
+    Raises a ValueError if it has more entries, or is not positive and finite.
+    """
     checked = checked_strength(s)
     if checked.size != 1:
         raise ValueError(
@@ -207,7 +224,7 @@ def single_strength(s: NumbersLike) -> Float[Array, "..."]:
 
 
 def check_strength(s: NumbersLike) -> None:
-    """Raise a ValueError unless s is positive and finite; traced values are not checked."""
+    """Raise a ValueError unless the strength ``s`` is positive and finite; a traced one is not checked."""
     if is_concrete(s):
         values = np.asarray(s)
         if is_valid := jnp.issubdtype(values.dtype, jnp.number):

@@ -27,13 +27,16 @@ NOTHING = 1e-30
 
 
 def count_or_nothing(count: Float[Array, "..."], total: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return the count plus, where it is less, `nothing_beside` the total: so the slope of its logarithm is finite."""
+    """Return ``count``, with a tiny number added where it is nearly 0, so that its logarithm has a finite slope.
+
+    The tiny number is `nothing_beside` the leaf's ``total``.
+    """
     nothing = nothing_beside(jax.lax.stop_gradient(total))
     return count + jnp.where(count > nothing, 0.0, nothing)
 
 
 def nothing_beside(total: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return `NOTHING` times ``total``, but not less than the smallest normal float: that would be 0 again."""
+    """Return a number that is negligible beside ``total``: `NOTHING` times it, at least the smallest normal float."""
     return jnp.maximum(NOTHING * total, jnp.finfo(total.dtype).tiny)
 
 
@@ -41,33 +44,33 @@ def nothing_beside(total: Float[Array, "..."]) -> Float[Array, "..."]:
 def log_likelihood(z, rest, gap, w, v):
     """Return log L(θ) = w log(θ/p) + v log((1-θ)/(1-p)) for counts w, v > 0 at θ = (1+z)/2, where p = w/(w+v).
 
-    Callers pass ``rest`` = 1 - z and ``gap`` = z - (w-v)/(w+v) as exactly as they know them. With φ(x) = log(1+x) -
-    x this is w φ(θ/p - 1) + v φ((1-θ)/(1-p) - 1): the linear parts of both logarithms cancel. The gradient is that of
-    the first formula, in which p drops out: log(θ/p) for w, log((1-θ)/(1-p)) for v.
+    Callers pass ``rest`` = 1 - z and ``gap`` = z - (w-v)/(w+v) as exactly as they know these numbers. The gradient is
+    log(θ/p) in w, and log((1-θ)/(1-p)) in v.
     """
+    # With φ(x) = log(1+x) - x it is w φ(θ/p - 1) + v φ((1-θ)/(1-p) - 1): the linear parts of both logarithms cancel.
     ratio_w, ratio_v = _ratios(z, rest, w, v)
     shift = gap * (w + v) / 2  # N (θ - p)
     return w * _phi(shift / w, ratio_w) + v * _phi(-shift / v, ratio_v)
 
 
 def _ratios(z, rest, w, v):
-    """Return θ/p and (1-θ)/(1-p), at least the smallest normal float each; arguments as for `log_likelihood`."""
+    """Return θ/p and (1-θ)/(1-p), at least the smallest normal float each, with the arguments of `log_likelihood`."""
     tiny = jnp.finfo(z.dtype).tiny
     half = (w + v) / 2
     return jnp.maximum((1 + z) * (half / w), tiny), jnp.maximum(rest * (half / v), tiny)
 
 
 def _phi(x, ratio):
-    """Return φ(x); ``ratio`` is 1 + x, passed since it is known more exactly than by adding."""
+    """Return φ(x) = log(1+x) - x; the caller knows ``ratio`` = 1 + x more exactly than the sum would be."""
     is_far = x < -0.4
     return jnp.where(is_far, jnp.log(ratio) - x, log1p_minus(jnp.where(is_far, 0.0, x)))
 
 
 @log_likelihood.defjvp
 def _log_likelihood_jvp(primals, tangents):
-    """Return `log_likelihood` and its derivative along z, w and v; ``rest`` and ``gap`` follow from these."""
+    """Return the value of `log_likelihood`, and its derivative along the tangents of z, w and v."""
     z, rest, _, w, v = primals
-    dz, _, _, dw, dv = tangents
+    dz, _, _, dw, dv = tangents  # rest and gap follow from the others
     ratio_w, ratio_v = _ratios(z, rest, w, v)
     tiny = jnp.finfo(z.dtype).tiny
     slope = w / jnp.maximum(1 + z, tiny) - v / jnp.maximum(rest, tiny)
@@ -93,11 +96,11 @@ def likelihood_mass(counts: Shaped[Array | np.ndarray, "... 2"]) -> Float[Array,
     Empty leaf: m(Ω) = 1. Pure leaf of n instances: n/(n+1) on its class, 1/(n+1) on Ω. The ignorance falls like
     √(2π p̂(1-p̂)/n). It is another reading of L than `mass`, whose degrees of support compare θ with 1/2. By quadrature
     of positive terms: relative error about 1e-12 in float64 and 1e-6 in float32 for whole counts up to 10⁹. Where a
-    count lies between 0 and 1, L has a root that no node resolves: m(Ω) is within 3e-4 of its value, and all masses
-    within 2e-6. To bet, read it by `jaxunc.belief.pignistic`.
+    count lies between 0 and 1, L behaves like a root at its end, which no node resolves. Then m(Ω) is within 3e-4 of
+    its value, relatively, and all masses within 2e-6. To bet, read it by `jaxunc.belief.pignistic`.
 
-    Gradient: of the quadrature. One-sided where a count is zero, where the true slope along the count of the absent
-    class is infinite; a finite one is given there, that of the other terms.
+    Gradient: of the quadrature. It is one-sided where a count is zero. There the true slope along the count of
+    the absent class is infinite, and a finite one is given instead, that of the other terms.
 
     References
     ----------
@@ -121,43 +124,53 @@ def likelihood_mass(counts: Shaped[Array | np.ndarray, "... 2"]) -> Float[Array,
 
 @jit
 def _mass(counts):
-    """Return `likelihood_mass` of checked counts ``[... 2]``."""
-    belief, doubt = _half(counts, counts[..., ::-1])
+    """Return the masses ``[... 4]`` of `likelihood_mass` for checked counts ``[... 2]``."""
+    belief, doubt = _half(counts, counts[..., ::-1])  # [... 2], by class
     is_empty = jnp.sum(counts, axis=-1, keepdims=True) == 0
     omega = jnp.where(is_empty, 1.0, jnp.sum(doubt, axis=-1, keepdims=True))
     return jnp.concatenate([jnp.zeros_like(omega), belief, omega], axis=-1)
 
 
 def _half(w, v):
-    """Return p ∫ (1 - L) dx and p ∫ L dx over x in [0, 1], for counts w of a class and v of the other."""
-    has_class, has_other = w > 0, v > 0
+    """Return the belief in a class, p ∫ (1 - L) dx, and what the class adds to the ignorance, p ∫ L dx.
+
+    ``w`` is the count of the class, ``v`` that of the other, and p = w/(w+v). The integrals are over x in [0, 1], and L
+    is taken at θ = p (1-x).
+    """
+    has_class = w > 0
+    has_other = v > 0
     share = jnp.where(has_class, w, 0.0) / jnp.where(has_class, w + v, 1.0)
-    w, v = (jnp.where(positive, count, 1.0)[..., None] for positive, count in ((has_class, w), (has_other, v)))
+    # Counts of 0 are replaced by a harmless 1. The last axis is that of the nodes.
+    w = jnp.where(has_class, w, 1.0)[..., None]
+    v = jnp.where(has_other, v, 1.0)[..., None]
     has_other = has_other[..., None]
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    node, weights = jnp.asarray((1 - nodes) / 2, w.dtype), jnp.asarray(weights / 2, w.dtype)
+    node = jnp.asarray((1 - nodes) / 2, w.dtype)
+    weights = jnp.asarray(weights / 2, w.dtype)
     end = jax.lax.stop_gradient(_end(w, jnp.where(has_other, v, 0.0)))
-    x, rest = end * (1 - node**3), (1 - end) + end * node**3  # rest is 1 - x
+    x = end * (1 - node**3)
+    rest = (1 - end) + end * node**3  # 1 - x
     dx = 3 * end * node**2 * weights
+    # φ(-x) and φ(x w/v), each in two forms that are precise near 0 and elsewhere.
     near = x < 0.4
     log_rest = jnp.log(jnp.where(near, 1.0, rest))
     phi_w = jnp.where(near, log1p_minus(-jnp.where(near, x, 0.0)), log_rest + x)
     ratio = x * w / v
     small = ratio < 0.4
     phi_v = jnp.where(small, log1p_minus(jnp.where(small, ratio, 0.0)), jnp.log1p(jnp.where(small, 1.0, ratio)) - ratio)
+    log_l = w * phi_w + v * phi_v
     # Without counts of the other class L is (1-x)^w: no linear parts cancel.
-    log_l = jnp.where(
-        has_other, w * phi_w + v * phi_v, w * jnp.where(near, jnp.log1p(-jnp.where(near, x, 0.0)), log_rest)
-    )
+    log_l_alone = w * jnp.where(near, jnp.log1p(-jnp.where(near, x, 0.0)), log_rest)
+    log_l = jnp.where(has_other, log_l, log_l_alone)
     doubt = sum_in_order(dx * jnp.exp(log_l))
     belief = sum_in_order(dx * -jnp.expm1(log_l)) + (1 - end[..., 0])  # beyond the end L is 0
     return share * belief, share * doubt
 
 
 def _end(w, v):
-    """Return an x ≤ 1 beyond which L of `_half` rounds to 0, at most about twice the smallest such x.
+    """Return an x ≤ 1 beyond which the likelihood L(p (1-x)) rounds to 0; it is at most about twice the smallest one.
 
-    w and v are the counts of the class and of the other.
+    ``w`` is the count of the class, and ``v`` that of the other.
     """
     # log L <= -(w x²/2) (1 + w/(v + x w)), since φ(-x) <= -x²/2 and φ(y) <= -y²/(2 (1+y)).
     threshold = -jnp.log(jnp.finfo(w.dtype).eps) + 4

@@ -42,76 +42,90 @@ from ._grid import grid_support_degrees
 
 
 class DegreeRoot(NamedTuple):
-    """The point where log L meets log z, for a class with count w against v of the other."""
+    """The point θ where a class's likelihood L meets the ramp z, and the slopes there. Each field is ``[...]``.
+
+    The class has the count w, the other class v, and p = w/(w+v).
+    """
 
     log_degree: Array  # log π, the logarithm of the height z of the point
-    log_ratio_for: Array  # log(θ/p)
-    log_ratio_against: Array  # log((1-θ)/(1-p))
+    log_ratio_for: Array  # log(θ/p), the slope of log L along w
+    log_ratio_against: Array  # log((1-θ)/(1-p)), the slope of log L along v
     pull: Array  # -∂log L/∂z ≥ 0
-    slope: Array  # -h' ≥ 1
+    slope: Array  # -h' ≥ 1, where h(log z) = log L - log z
 
 
 class DegreeLeaf(NamedTuple):
-    """The quantities that the root depends on: the counts for and against a class, and its prior P."""
+    """A leaf as one of its classes sees it: the counts for and against that class, and the class's prior P."""
 
-    w: Array
-    v: Array
+    w: Array  # count for the class
+    v: Array  # count against it
     margin: Array  # w (1-P) - v P, exact at P = 1/2; not divided by 1-P, which would overflow as P approaches 1
     rest: Array  # 1 - P
 
     @property
     def n(self):
-        """N = w + v."""
+        """N = w + v, the size of the leaf."""
         return self.w + self.v
 
     @property
     def z0(self):
-        """z₀ = z(p), the height of the ramp where L is largest."""
+        """z₀, the height of the ramp z(θ) = (θ-P)/(1-P) at p = w/N, where the likelihood L is largest."""
         return self.margin / (self.n * self.rest)
 
     @property
     def reach(self):
-        """r = 1 - z₀."""
+        """r = 1 - `z0`: how far the ramp rises from the point where the likelihood is largest up to θ = 1."""
         return self.v / (self.n * self.rest)
 
     @property
     def variance(self):
-        """u, the largest x (1-x) for x from p to 1, so that KL(p|θ) = ∫ (x-p)/(x(1-x)) dx ≥ (θ-p)²/(2u)."""
+        """u, the largest x (1-x) for x from p = w/N to 1.
+
+        It bounds the divergence from below: KL(p|θ) = ∫ (x-p)/(x(1-x)) dx ≥ (θ-p)²/(2u) for θ ≥ p.
+        """
         return jnp.where(self.w > self.v, (self.w / self.n) * (self.v / self.n), 0.25)
 
     @property
     def log_curvature(self):
-        """log c, c = N (1-P)²/u, with which log L ≤ -c (z-z₀)²/2."""
+        """The log of the curvature c = N (1-P)²/u, with which log L ≤ -c (z-z₀)²/2; u is `variance`, z₀ is `z0`."""
         return jnp.log(self.n) - jnp.log(self.variance) + 2 * jnp.log(self.rest)
 
     def deviation(self, bound):
-        """Return an upper bound of N (θ-p) where -log L ≤ ``bound``, tight if P is small: KL(p|θ) ≥ (θ-p)²/(2θ)."""
+        """Return an upper bound of N (θ-p) for all θ with -log L(θ) ≤ ``bound``, where p = w/N; tight if P is small."""
+        # It follows from KL(p|θ) ≥ (θ-p)²/(2θ).
         return bound + jnp.sqrt(bound * bound + 2 * bound * self.w)
 
     def where(self, condition, w, v) -> "DegreeLeaf":
-        """Return this leaf where ``condition`` holds, elsewhere a harmless one, since every branch is evaluated.
+        """Return this leaf where ``condition`` holds, and elsewhere the leaf with counts ``w``, ``v`` and prior 1/2.
 
-        The harmless leaf has the counts ``w`` and ``v``, and the prior 1/2.
+        The second leaf is harmless: a branch that is evaluated without being chosen then makes no NaN.
         """
         pick = lambda actual, harmless: jnp.where(condition, actual, harmless)
-        return DegreeLeaf(pick(self.w, w), pick(self.v, v), pick(self.margin, (w - v) / 2), pick(self.rest, 0.5))
+        return DegreeLeaf(
+            w=pick(self.w, w), v=pick(self.v, v), margin=pick(self.margin, (w - v) / 2), rest=pick(self.rest, 0.5)
+        )
 
 
 def degree_root(leaf: DegreeLeaf) -> DegreeRoot:
-    """Return the root, where log L meets log z, of a class with the leaf's counts (for, against) and prior."""
+    """Return the point where log L meets log z for the class whose counts, for and against, are in ``leaf``."""
     w, v = leaf.w, leaf.v
     # A fixed number, so that all leaves of a batch run the same program; enough for the slowest of them.
     steps = 20 if w.dtype == jnp.float64 else 10
-    unopposed, empty = (v == 0) & (w > 0), (w == 0) & (v == 0)
+    unopposed = (v == 0) & (w > 0)
+    empty = (w == 0) & (v == 0)
     losing = (leaf.margin <= 0) & ~unopposed
     # Both branches run for every leaf. Each gets harmless numbers where the other is chosen, so no NaN reaches the
     # result or its gradient.
-    log_z, s, t = _losing_root(leaf.where(losing & ~empty, 1.0, 1.0), steps)
+    log_z_lose, s_lose, t_lose = _losing_root(leaf.where(losing & ~empty, 1.0, 1.0), steps)
     log_z_win, s_win, t_win = _winning_root(leaf.where(~losing & ~unopposed, 2.0, 1.0), steps)
     s_sole, t_sole = _unopposed_point(jnp.where(unopposed, w, 1.0), leaf.rest, steps)
-    log_z = jnp.where(unopposed | empty, 0.0, jnp.where(losing, log_z, log_z_win))
-    s = jnp.where(empty, 0.0, jnp.where(unopposed, s_sole, jnp.where(losing, s, s_win)))
-    t = jnp.where(empty, 1.0, jnp.where(unopposed, t_sole, jnp.where(losing, t, t_win)))
+    # Each leaf gets the result of its case: empty, without counts against the class, or with such counts.
+    opposed_log_z = jnp.where(losing, log_z_lose, log_z_win)
+    opposed_s = jnp.where(losing, s_lose, s_win)
+    opposed_t = jnp.where(losing, t_lose, t_win)
+    log_z = jnp.where(unopposed | empty, 0.0, opposed_log_z)
+    s = jnp.where(empty, 0.0, jnp.where(unopposed, s_sole, opposed_s))
+    t = jnp.where(empty, 1.0, jnp.where(unopposed, t_sole, opposed_t))
     # At w = 0 the slope in w is infinite; it is taken at the smallest normal float instead: large and finite.
     at_zero = jnp.log(jnp.where(s * v > 0, s * v, 1.0)) - np.log(jnp.finfo(w.dtype).tiny)
     log_ratio = jnp.log1p(jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(w.dtype).max / 4))
@@ -126,9 +140,9 @@ def degree_root(leaf: DegreeLeaf) -> DegreeRoot:
 
 
 def _log_likelihood(s, t, w, v):
-    """Return log L of counts w against v at the share s of the way from its maximum (s = 0) to θ = 1 (s = 1).
+    """Return log L of counts ``w`` for a class and ``v`` against it, at the share ``s`` of the way to θ = 1.
 
-    t = 1 - s.
+    The way begins at the maximum of L (s = 0), and ends at θ = 1 (s = 1). ``t`` is 1 - s, with its own digits.
     """
     # Capped below overflow: the logarithm of the quotient is still right to rounding, and its gradient stays finite.
     ratio = jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(s.dtype).max / 4)
@@ -137,38 +151,46 @@ def _log_likelihood(s, t, w, v):
 
 
 def _pull(s, t, leaf: DegreeLeaf):
-    """Return how steeply log L falls along z, -∂log L/∂z = (1-P) N² s / ((w + s v) t), at the share s of the way.
+    """Return how steeply log L falls along the ramp's height z: -∂log L/∂z = (1-P) N² s / ((w + s v) t).
 
-    The way leads from the maximum of L (s = 0) to θ = 1; t = 1 - s.
+    It is taken at the share ``s`` of the way from the maximum of L (s = 0) to θ = 1; ``t`` is 1 - s.
     """
-    n, denominator = leaf.n, leaf.w + s * leaf.v
+    n = leaf.n
+    denominator = leaf.w + s * leaf.v
     # (1-P)/t first: as P approaches 1 both vanish.
     return n * (leaf.rest / t * s) * (n / jnp.where(denominator > 0, denominator, 1.0))
 
 
 def _moved(s, t, change, start):
-    """Return s + ``change`` and t - ``change``, each exact where it is the smaller; t = 1 - s.
+    """Return s + ``change`` and t - ``change``, where t = 1 - s.
 
-    Neither passes the point ``start``, (s, t), from which s falls.
+    The first is held in [0, ``start[0]``], the second in [``start[1]``, 1]. The smaller of both is computed by itself,
+    and the other as 1 less the smaller.
     """
-    s, t = jnp.clip(s + change, 0.0, start[0]), jnp.clip(t - change, start[1], 1.0)
+    s = jnp.clip(s + change, 0.0, start[0])
+    t = jnp.clip(t - change, start[1], 1.0)
     return jnp.where(s < t, s, 1 - t), jnp.where(s < t, 1 - s, t)
 
 
 def _losing_root(leaf: DegreeLeaf, steps):
-    """Return log z, s and t of the root of h = log L - log z, where z₀ ≤ 0; z = z₀ + r s, 1 - z = r t.
+    """Return log z, s and t where log L = log z, by ``steps`` Newton steps, for classes with z₀ ≤ 0, where p ≤ P.
 
-    Found by ``steps`` Newton steps in log z, since z may be far below the smallest float.
+    The symbols are those of the module's docstring: z = z₀ + r s and 1 - z = r t. The steps are made in log z, since z
+    may be far below the smallest float.
     """
-    # s and t at z = 0. t is kept off 0, which it reaches only if P is within a few of the smallest floats of 1.
-    s0, t0 = -leaf.margin / leaf.v, leaf.n * leaf.rest / leaf.v
+    # s and t at z = 0.
+    s0 = -leaf.margin / leaf.v
+    t0 = leaf.n * leaf.rest / leaf.v
     start = _losing_start(leaf, s0, t0)
-    point_at = lambda log_z: (
-        s0 + t0 * jnp.exp(log_z),
-        jnp.maximum(-t0 * jnp.expm1(log_z), jnp.finfo(t0.dtype).tiny),
-    )
+
+    def point_at(log_z):
+        """Return s and t at this log z."""
+        s = s0 + t0 * jnp.exp(log_z)
+        # Kept off 0, which t reaches only if P is within a few of the smallest floats of 1.
+        return s, jnp.maximum(-t0 * jnp.expm1(log_z), jnp.finfo(t0.dtype).tiny)
 
     def newton(_, log_z):
+        """Return log z after one Newton step."""
         s, t = point_at(log_z)
         h = _log_likelihood(s, t, leaf.w, leaf.v) - log_z
         slope = 1 + jnp.exp(log_z) * _pull(s, t, leaf)  # -h'(log z)
@@ -180,7 +202,10 @@ def _losing_root(leaf: DegreeLeaf, steps):
 
 
 def _losing_start(leaf: DegreeLeaf, s0, t0):
-    """Return an upper bound of log z at the root, where z₀ ≤ 0: the smallest of four. At z = 0, s = s0, t = t0."""
+    """Return an upper bound of log z where log L = log z, for leaves with z₀ ≤ 0: the smallest of four bounds.
+
+    ``s0`` and ``t0`` are s and t at z = 0. Symbols are those of the module's docstring.
+    """
     # L falls from its maximum at z₀ on, so that at the root log z = log L is at most log L at z = 0.
     at_zero = _log_likelihood(s0, t0, leaf.w, leaf.v)
     # log L ≤ -c (z-z₀)²/2 ≤ -c (z² + z₀²)/2 with the curvature c; this meets log z where c z² = W(c exp(-c z₀²)), with
@@ -196,15 +221,16 @@ def _losing_start(leaf: DegreeLeaf, s0, t0):
 
 
 def _winning_root(leaf: DegreeLeaf, steps):
-    """Return log z, s and t of the root of log L = log z, z = z₀ + r s, 1 - z = r t (r is ``reach``), where z₀ > 0.
+    """Return log z, s and t where log L = log z, by ``steps`` Newton steps, for classes with z₀ > 0, where p > P.
 
-    Found by ``steps`` Newton steps that are kept in s and t, since z may be an ulp from z₀ or 1.
+    The symbols are those of the module's docstring: z = z₀ + r s and 1 - z = r t. The steps are made in s and t, since
+    z may be an ulp from z₀ or 1.
     """
-    z0, reach = leaf.z0, leaf.reach
+    z0, reach = leaf.z0, leaf.reach  # z₀ and r
     tiny = jnp.finfo(z0.dtype).tiny
 
     def log_of(z, t):
-        """Return log z, near 1 from 1 - z, which t tells exactly."""
+        """Return log z; where z is near 1 it comes from 1 - z = r t, which keeps its digits."""
         return jnp.where(z < 0.5, jnp.log(jnp.maximum(z, tiny)), jnp.log1p(-reach * t))
 
     log_z0 = log_of(z0, 1.0)
@@ -219,6 +245,7 @@ def _winning_root(leaf: DegreeLeaf, steps):
     start = jnp.minimum(s, other_s), jnp.maximum(t, 1 - other_s)
 
     def newton(_, point):
+        """Return the point (s, t) after one Newton step."""
         s, t = point
         z = z0 + reach * s
         # The step of log z, as in `_losing_root`: z becomes z exp(step), and s changes by the change of z over r.
@@ -230,15 +257,17 @@ def _winning_root(leaf: DegreeLeaf, steps):
 
 
 def _unopposed_point(w, rest, steps):
-    """Return the limit of s and t as v → 0 (where z → 1), for gradients: the root of φ(-s) + t/(w(1-P)), t = 1 - s.
+    """Return s and t = 1 - s of a leaf without counts against the class: the limit as v → 0, for its gradients.
 
-    ``rest`` is 1 - P; ``steps`` Newton steps are made.
+    There z is 1, and s is the root of φ(-s) + t/(w (1-P)), found by ``steps`` Newton steps. ``w`` is the class's count,
+    and ``rest`` is 1 - P.
     """
     # As v → 0, log L / v → φ(-s) and log z / v → -t/(w (1-P)).
     scale = 1 / (w * rest)
     start = _start_of(scale)
 
     def newton(_, point):
+        """Return the point (s, t) after one Newton step."""
         s, t = point
         return _moved(s, t, (log1p_minus(-s, ratio=t) + scale * t) / (s / t + scale), start)
 
@@ -246,11 +275,15 @@ def _unopposed_point(w, rest, steps):
 
 
 def _start_of(scale):
-    """Return an upper bound of s where φ(-s) = -``scale`` t, and t = 1 - s, each with its digits."""
+    """Return an upper bound of the s that solves φ(-s) = -``scale`` (1-s), and 1 less that bound.
+
+    φ(x) is log(1+x) - x. Both numbers keep their digits where the other is near 1.
+    """
     # The smaller of two: φ(-s) ≤ -s²/2 tells s² ≤ 2 scale (tight if that is small), and log t ≥ -1 - scale t tells
     # scale t ≥ W(x), x = scale/e, which is at least log(x/log(1+x)) (tight if it is large).
     x = scale / np.e
-    s, t = jnp.sqrt(2 * scale), jnp.log(x / jnp.log1p(x)) / scale
+    s = jnp.sqrt(2 * scale)
+    t = jnp.log(x / jnp.log1p(x)) / scale
     return jnp.minimum(s, 1 - t), jnp.maximum(t, 1 - s)
 
 
@@ -445,12 +478,16 @@ def mass(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 4"]
     [0.     0.     0.6667 0.3333]
     """
     values = support(counts, prior)
-    against, favour = jnp.maximum(-values.preference, 0.0), jnp.maximum(values.preference, 0.0)
+    against = jnp.maximum(-values.preference, 0.0)
+    favour = jnp.maximum(values.preference, 0.0)
     return jnp.stack([jnp.zeros_like(favour), against, favour, jnp.exp(values.log_ignorance)], axis=-1)
 
 
 class Support(NamedTuple):
-    """Degrees of support of a leaf's two classes, preference and ignorance, in forms that do not underflow."""
+    """The degrees of support π of a leaf's two classes, their difference, and the leaf's mass of ignorance m(Ω).
+
+    Degrees and ignorance are logarithms, which do not underflow.
+    """
 
     log_degrees: Float[Array, "... 2"]
     """log π(−) and log π(+), of class 0 and class 1, at most 0."""
@@ -463,35 +500,37 @@ class Support(NamedTuple):
 
 
 def support(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Support:
-    """Return degrees of support, preference and ignorance of leaves, computed together.
+    """Return the `Support` of leaves: degrees of support, preference and ignorance, computed together.
 
-    The formulas, and the prior of class 1 (or of both classes), are those of `plausibility`. Raises a ValueError unless
+    ``counts`` and ``prior``, of class 1 or of both classes, are those of `plausibility`. Raises a ValueError unless
     the last axis holds two classes, counts are finite and >= 0, and the prior lies between 0 and 1.
     """
     check_two_classes(counts, "plausibility")
     counts = checked_counts(counts)
     warn_of_fractions(counts)
     dtype = float_dtype(counts)
-    negative, positive, lead = (array.astype(dtype) for array in (counts[..., 0], counts[..., 1], lead_of(counts)))
+    arrays = counts[..., 0], counts[..., 1], lead_of(counts)
+    negative, positive, lead = (array.astype(dtype) for array in arrays)
     prior = class_one(prior, dtype)
     if prior.shape not in ((), (1,)) and prior.shape != lead.shape[lead.ndim - prior.ndim :]:
         raise ValueError(f"prior is of {prior.shape} leaves, counts of {lead.shape}; pass one prior, or one per leaf.")
-    values = _support_jitted(negative, positive, lead, prior)
-    return Support(jnp.stack(values[:2], axis=-1), values[2], values[3])
+    log_against, log_for, preference, log_ignorance = _support_jitted(negative, positive, lead, prior)
+    return Support(jnp.stack([log_against, log_for], axis=-1), preference, log_ignorance)
 
 
 def log_support_degrees(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
-    """Return log π(−) and log π(+), ``[... 2]``: finite for every leaf, however certain.
+    """Return the logarithms ``[... 2]`` of the degrees of support of class 0 and class 1, finite for every leaf.
 
-    π, counts and prior are those of `plausibility`.
+    The degrees π, ``counts`` and ``prior`` are those of `plausibility`.
     """
     return support(counts, prior).log_degrees
 
 
 def class_one(prior: NumbersLike, dtype) -> Array:
-    """Return the probability of class 1 from a prior: that number, or those of class 0 and class 1 along the last axis.
+    """Return the probability of class 1 from ``prior``: one number, or those of both classes along its last axis.
 
-    Raises a ValueError if it is not between 0 and 1, also once it is rounded to ``dtype``, or of another shape.
+    Raises a ValueError if ``prior`` has another shape, or is not between 0 and 1, before or after it is rounded to
+    ``dtype``.
     """
     check_within("prior", prior, "(0, 1)", shape=None)
     if is_concrete(prior):
@@ -507,9 +546,10 @@ def class_one(prior: NumbersLike, dtype) -> Array:
 
 
 def _preference(log_for, log_against, total, lead, even):
-    """Return π(+) - π(−) ``[...]`` from ``log_for`` = log π(+) and ``log_against`` = log π(−).
+    """Return π(+) - π(−) ``[...]``, precise where both are nearly equal, from log π(+) and log π(−).
 
-    ``total`` is N and ``lead`` the exact w⁺ - w⁻; ``even`` is True where P = 1/2.
+    These are ``log_for`` and ``log_against``. ``total`` is N, ``lead`` the exact w⁺ - w⁻, and ``even`` is True where
+    P = 1/2.
     """
     # Near a tie both roots are close to one z. At P = 1/2, log π(±) is f(±lead) at a given N, so that the gap is
     # 2 lead f'(0) + O(lead³), with f'(0) = artanh z / (1 + N z²/(1-z²)) by the gradient of `plausibility`.
@@ -529,51 +569,63 @@ def _preference(log_for, log_against, total, lead, even):
 
 @jax.custom_jvp
 def _support(negative, positive, lead, prior):
-    """Return log π(−), log π(+), π(+) - π(−) and log m(Ω) of counts ``negative`` of class 0, ``positive`` of class 1.
+    """Return log π(−), log π(+), π(+) - π(−) and log m(Ω) of leaves, each ``[...]``.
 
-    ``lead`` is positive - negative, exact, and ``prior`` that of class 1; all are ``[...]``.
+    ``negative`` and ``positive`` are the counts of class 0 and of class 1, and ``lead`` is the exact difference
+    positive - negative. ``prior`` is the probability of class 1. The derivative is `_support_jvp`.
     """
     return _support_and_roots(negative, positive, lead, prior)[0]
 
 
 def _support_and_roots(negative, positive, lead, prior):
-    """Return the values of `_support`, and the `DegreeRoot` of class 0 and of class 1, which the derivative needs.
+    """Return the four values of `_support`, and the `DegreeRoot` of class 0 and that of class 1, for its derivative.
 
     The arguments are those of `_support`.
     """
     prior = jnp.broadcast_to(prior, lead.shape)
     even_prior = prior == 0.5
     margin = jnp.where(even_prior, lead / 2, positive * (1 - prior) - negative * prior)
-    # Both classes in one pass: half the program to compile. The fourth is the rest of each class's prior.
-    pairs = [negative, positive], [positive, negative], [-margin, margin], [prior, 1 - prior]
-    roots = degree_root(DegreeLeaf(*map(jnp.stack, pairs)))
-    against, favour = (DegreeRoot(*(field[i] for field in roots)) for i in (0, 1))
+    # Both classes in one pass, class 0 first: half the program to compile.
+    by_class = {
+        "w": [negative, positive],
+        "v": [positive, negative],
+        "margin": [-margin, margin],
+        "rest": [prior, 1 - prior],  # 1 less the class's own prior
+    }
+    roots = degree_root(DegreeLeaf(**{name: jnp.stack(pair) for name, pair in by_class.items()}))
+    against = DegreeRoot(*[field[0] for field in roots])
+    favour = DegreeRoot(*[field[1] for field in roots])
     preference = _preference(favour.log_degree, against.log_degree, negative + positive, lead, even_prior)
-    larger = jnp.maximum(favour.log_degree, against.log_degree)
-    smaller = jnp.minimum(favour.log_degree, against.log_degree)
-    distance = jnp.abs(preference)
-    # Two forms of log(1 - |π(+) - π(−)|): the plain one while the difference is small, else 1 - π_max + π_min, whose
-    # terms are positive. Each is kept off the range where it would cancel.
-    plain_log = jnp.log1p(-jnp.minimum(distance, 0.75))
-    log_ignorance = jnp.where(distance < 0.5, plain_log, jnp.logaddexp(jnp.log(-jnp.expm1(larger)), smaller))
+    log_ignorance = _log_ignorance(favour.log_degree, against.log_degree, preference)
     return (against.log_degree, favour.log_degree, preference, log_ignorance), (against, favour)
+
+
+def _log_ignorance(log_for, log_against, preference):
+    """Return log m(Ω) = log(1 - |π(+) - π(−)|) from log π(+), log π(−) and ``preference`` = π(+) - π(−)."""
+    larger = jnp.maximum(log_for, log_against)
+    smaller = jnp.minimum(log_for, log_against)
+    distance = jnp.abs(preference)
+    # The plain form while the difference is small, else 1 - π_max + π_min, whose terms are positive. Each form is kept
+    # off the range where it would cancel.
+    plain = jnp.log1p(-jnp.minimum(distance, 0.75))
+    by_degrees = jnp.logaddexp(jnp.log(-jnp.expm1(larger)), smaller)
+    return jnp.where(distance < 0.5, plain, by_degrees)
 
 
 @_support.defjvp
 def _support_jvp(primals, tangents):
-    """Return the four values of `_support` and their derivatives, by the implicit function theorem at both roots."""
+    """Return the four values of `_support`, and their derivatives along ``tangents`` (implicit function theorem)."""
     negative, positive, lead, prior = primals
     d_negative, d_positive, _, d_prior = tangents  # lead is determined by the two counts
     values, (against, favour) = _support_and_roots(negative, positive, lead, prior)
     log_neg, log_pos, preference, log_ignorance = values
-    # A larger prior takes support from + and gives it to −: ∂h/∂P = -pull (1 - z)/(1 - P).
-    shift_neg, shift_pos = (
-        jnp.minimum(root.pull * -jnp.expm1(root.log_degree) / rest, jnp.finfo(rest.dtype).max) * d_prior
-        for root, rest in ((against, prior), (favour, 1 - prior))
-    )
+    # A larger prior of class 1 takes support from it and gives it to class 0.
+    shift_neg = _slope_in_prior(against, prior) * d_prior
+    shift_pos = _slope_in_prior(favour, 1 - prior) * d_prior
     d_log_neg = against.log_ratio_for * d_negative + against.log_ratio_against * d_positive + shift_neg
     d_log_pos = favour.log_ratio_for * d_positive + favour.log_ratio_against * d_negative - shift_pos
-    d_log_neg, d_log_pos = d_log_neg / against.slope, d_log_pos / favour.slope
+    d_log_neg = d_log_neg / against.slope
+    d_log_pos = d_log_pos / favour.slope
     d_preference = jnp.exp(log_pos) * d_log_pos - jnp.exp(log_neg) * d_log_neg
     # d log m(Ω) = (π_min d log π_min - π_max d log π_max) / m(Ω). Where a leaf is nearly certain, m(Ω) is so small that
     # π / m(Ω) would overflow: it is cut at the root of the largest float.
@@ -586,6 +638,14 @@ def _support_jvp(primals, tangents):
     # Where neither wins, |π(+) - π(−)| has a kink; the slope is the mean of both sides.
     d_log_ignorance = jnp.where(preference == 0, 0.0, d_log_ignorance)
     return values, (d_log_neg, d_log_pos, d_preference, d_log_ignorance)
+
+
+def _slope_in_prior(root: DegreeRoot, rest):
+    """Return how steeply log L - log z of a class falls as its prior P grows: pull (1 - z)/(1 - P), held finite.
+
+    ``root`` has the class's pull and z, and ``rest`` is 1 - P.
+    """
+    return jnp.minimum(root.pull * -jnp.expm1(root.log_degree) / rest, jnp.finfo(rest.dtype).max)
 
 
 _support_jitted = jit(_support)  # so that an eager call compiles its loops once

@@ -27,11 +27,12 @@ Equations = Callable[[Any, Any], tuple[Any, Any, Any]]
 
 LOWEST, HIGHEST = -18.0, 69.0
 """Bracket of log κ: below it a prior's weight is as good as none, above it as good as infinite."""
-_OUTER, _INNER = 80, 60  # largest number of steps of the outer and of the inner search in `find_root`
+_OUTER = 80  # largest number of steps of the outer search in `find_root`
+_INNER = 60  # and of the inner one
 
 
 class Leaves(NamedTuple):
-    """Leaves as the sample that a prior is fitted to, each with a weight, and statistics of the sample."""
+    """The leaves that a prior is fitted to: their class proportions, their weights, and statistics of both."""
 
     proportions: Any
     """Class proportions ``[... leaves classes]``, zeros replaced if ``clip`` was given to `leaves_of`."""
@@ -50,9 +51,9 @@ class Leaves(NamedTuple):
 
 
 def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleType) -> Leaves:
-    """Return leaves as a sample, weighted ``by_size`` or equally; ``clip`` replaces proportions of 0.
+    """Return `Leaves` for ``counts [... leaves classes]``, where each leaf occurs ``times [... leaves]``.
 
-    ``counts`` are ``[... leaves classes]``; each leaf occurs ``times [... leaves]``.
+    Leaves weigh as their sizes with ``by_size``, else alike. ``clip`` replaces proportions of 0; None leaves them.
     """
     size = add_up(counts, -1)
     filled = size > 0
@@ -69,15 +70,16 @@ def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleTyp
     proportions = raw
     if clip is not None:
         # The other classes pay for clip in proportion, so that shares still add to 1.
-        proportions = xp.where(absent, clip, raw * (1 - clip * add_up(absent, -1, keepdims=True).astype(raw.dtype)))
+        n_absent = add_up(absent, -1, keepdims=True).astype(raw.dtype)
+        proportions = xp.where(absent, clip, raw * (1 - clip * n_absent))
     # Empty leaves get -1 and 2, which no proportion passes.
     largest = xp.where(filled[..., None], proportions, -1).max(axis=-2)
     smallest = xp.where(filled[..., None], proportions, 2).min(axis=-2)
     return Leaves(
-        proportions,
-        weight,
-        _mean(weight, proportions),
-        _mean(weight, raw),
+        proportions=proportions,
+        weight=weight,
+        mean=_mean(weight, proportions),
+        raw_mean=_mean(weight, raw),
         equal=(largest - smallest <= 4 * xp.finfo(counts.dtype).eps).all(axis=-1),
         pure=(add_up(absent, -1) == counts.shape[-1] - 1).all(axis=-1, where=filled),
         empty=~filled.any(axis=-1),
@@ -85,12 +87,14 @@ def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleTyp
 
 
 def spreads(leaves: Leaves, xp: ModuleType):
-    """Return how far proportions spread between leaves, and within them, ``[...]``.
+    """Return how far the class proportions p vary between ``leaves``, and how far within them: two arrays ``[...]``.
 
-    Between leaves it is Σ_c of the weighted variance of p_c, without Bessel's correction; within them the weighted mean
-    of Σ_c p_c (1 - p_c). They add to Σ_c μ_c (1 - μ_c), from which they are not computed: one may be all of it.
+    Between leaves it is Σ_c of the weighted variance of p_c, without Bessel's correction. Within them it is the
+    weighted mean of Σ_c p_c (1 - p_c). Both add to Σ_c μ_c (1 - μ_c), where μ is the mean of p.
     """
-    weight, p = leaves.weight[..., None], leaves.proportions
+    # Neither is computed as a difference to that sum: the other may be nearly all of it.
+    weight = leaves.weight[..., None]
+    p = leaves.proportions
     # From the heaviest leaf: the mean is rounded by more than it differs from a leaf that outweighs all others.
     heaviest = xp.argmax(weight, axis=-2, keepdims=True)
     deviation = xp.where(weight > 0, p - xp.take_along_axis(p, heaviest, axis=-2), 0)
@@ -100,34 +104,38 @@ def spreads(leaves: Leaves, xp: ModuleType):
     deviation = xp.where(is_major, -add_up(xp.where(is_major, 0, deviation), -1, keepdims=True), deviation)
     is_most = p > 0.5
     others = xp.where(is_most, add_up(xp.where(is_most, 0, p), -1, keepdims=True), 1 - p)
-    return tuple(add_up(_mean(leaves.weight, square), -1) for square in (deviation * deviation, p * others))
+    squares = deviation * deviation, p * others
+    return tuple(add_up(_mean(leaves.weight, square), -1) for square in squares)
 
 
 def mean_log_gap(leaves: Leaves, xp: ModuleType):
-    """Return the mean of log p minus the logarithm of the mean of p, ``[... classes]``: never positive.
+    """Return the mean of log p over ``leaves`` less the logarithm of the mean of p, ``[... classes]``; it is ≤ 0.
 
-    p are the proportions of ``leaves``. Computed as the mean of log(1+x) - x with x = p/mean - 1 (x has mean 0), which
-    keeps its digits for nearly equal p; below x = -1/2, where x may round to -1, log(1+x) is that of p/mean.
+    p are the class proportions of the leaves.
     """
+    # It is the mean of log(1+x) - x with x = p/mean - 1 (x has mean 0), which keeps its digits for nearly equal p.
+    # Below x = -1/2, where x may round to -1, log(1+x) is taken of p/mean.
     mean = leaves.mean[..., None, :]
     divisor = xp.where(mean > 0, mean, 1)
     deviation = xp.where((leaves.weight > 0)[..., None], (leaves.proportions - mean) / divisor, 0)
     is_low = deviation < -0.5
     # Both forms are computed everywhere: each takes a harmless number where it is not used.
     low = xp.log(xp.where(is_low, leaves.proportions / divisor, 1)) - deviation
-    return _mean(leaves.weight, xp.where(is_low, low, log1p_minus(xp.where(is_low, 0, deviation), xp)))
+    usual = log1p_minus(xp.where(is_low, 0, deviation), xp)
+    return _mean(leaves.weight, xp.where(is_low, low, usual))
 
 
 def _mean(weight, values):
-    """Return the sum over leaves of ``weight [... leaves]`` times ``values [... leaves classes]``."""
+    """Return the mean ``[... classes]`` of ``values [... leaves classes]``, with weights that add to 1 over leaves."""
     return add_up(weight[..., None] * values, -2)
 
 
 def fit_likelihood(mean, log_gap, start, active, xp: ModuleType):
-    """Return α ``[... classes]`` with ψ(α_c) - ψ(κ) = log μ_c + gap_c, and whether the search converged.
+    """Return the α ``[... classes]`` of the largest likelihood of proportions, and whether the search converged.
 
-    The likelihood depends on the mean μ and on ``log_gap`` (`mean_log_gap`) alone. ``start`` is a guess of log κ. Where
-    not ``active [...]``, nothing is searched for.
+    That likelihood depends only on the ``mean`` μ of the proportions and on their ``log_gap`` (`mean_log_gap`). α
+    solves ψ(α_c) - ψ(κ) = log μ_c + gap_c. ``start`` is a guess of log κ. Trees that are not ``active [...]`` are not
+    searched.
     """
     if xp is jnp:
         r, log_total, converged = _solve(mean, log_gap, start, active)
@@ -137,15 +145,17 @@ def fit_likelihood(mean, log_gap, start, active, xp: ModuleType):
 
 
 def _equations(mean, log_gap, xp: ModuleType) -> Equations:
-    """Return the equations of the likelihood of proportions, from their mean and ``log_gap`` (`mean_log_gap`).
+    """Return the equations ψ(α_c) - ψ(κ) = log μ_c + gap_c, which hold where the likelihood is largest.
 
-    They say ψ(α_c) - ψ(κ) = log μ_c + gap_c.
+    The likelihood is that of proportions with the ``mean`` μ and the ``log_gap`` of `mean_log_gap`.
     """
 
     def equations(r, t):
-        """Return F = r - h(α) + h(κ) - gap and its slopes along r and t = log κ, where h(x) = log x - ψ(x)."""
-        alpha, total = mean * xp.exp(r + t[..., None]), xp.exp(t)[..., None]
-        (gap, slope), (total_gap, total_slope) = digamma_gaps(alpha, xp), digamma_gaps(total, xp)
+        """Return F = r - h(α) + h(κ) - gap, and its slopes along r and t = log κ; h(x) is log x - ψ(x)."""
+        alpha = mean * xp.exp(r + t[..., None])
+        total = xp.exp(t)[..., None]
+        gap, slope = digamma_gaps(alpha, xp)
+        total_gap, total_slope = digamma_gaps(total, xp)
         return r - gap + total_gap - log_gap, 1 + slope, slope - total_slope
 
     return equations
@@ -153,16 +163,16 @@ def _equations(mean, log_gap, xp: ModuleType) -> Equations:
 
 @jax.custom_jvp
 def _solve(mean, log_gap, start, active):
-    """Return the root of `_equations`, with a derivative: r, log κ, and whether the search converged.
+    """Return the root that `find_root` finds of `_equations`: r, log κ, and whether the search converged.
 
-    The arguments are those of `fit_likelihood`, and the search is `find_root`.
+    The arguments are those of `fit_likelihood`. Unlike `find_root`, this function has a derivative.
     """
     return tuple(find_root(_equations(mean, log_gap, jnp), mean, start, active, jnp))
 
 
 @_solve.defjvp
 def _solve_jvp(primals, tangents):
-    """Return what `_solve` does, and its derivative by the mean and the gap.
+    """Return the value of `_solve`, and its derivative along the tangents of the mean and of the gap.
 
     F_c(r_c, log κ) = 0 and Σ_c μ_c (exp(r_c) - 1) = 0 are differentiated, by the implicit function theorem: with
     t = log κ
@@ -172,7 +182,8 @@ def _solve_jvp(primals, tangents):
 
     Here slope - 1 is ∂F/∂log μ, as α = μ κ exp(r). The first gives dr; put into the second, it gives dt = rise / fall.
     """
-    (mean, log_gap, start, active), (d_mean, d_gap, *_) = primals, tangents
+    mean, log_gap, start, active = primals
+    d_mean, d_gap, *_ = tangents
     r, t, converged = _solve(mean, log_gap, start, active)
     _, slope, by_total = _equations(mean, log_gap, jnp)(r, t)
     share = mean * jnp.exp(r)
@@ -186,7 +197,7 @@ def _solve_jvp(primals, tangents):
 
 
 class Root(NamedTuple):
-    """Root of the equations: r, log κ, and whether the search converged."""
+    """The root (r, log κ) of `Equations`, and whether the search for it converged."""
 
     r: Any
     log_total: Any
@@ -194,7 +205,7 @@ class Root(NamedTuple):
 
 
 class _State(NamedTuple):
-    """State of the outer search: r and t = log κ, the bracket of t, and the last step of t."""
+    """The state of the outer search of `find_root`: r, t = log κ, the bracket of t, and the last step of t."""
 
     r: Any
     t: Any
@@ -204,12 +215,12 @@ class _State(NamedTuple):
 
 
 def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, ends=(LOWEST, HIGHEST)) -> Root:
-    """Find the root (r, log κ) of the equations for which α = μ κ e^r adds to κ; 0 where not ``active [...]``.
+    """Return the root (r, log κ) of ``equations`` for which α = μ κ e^r adds to κ, and whether the search converged.
 
-    ``mean [... classes]`` is μ, ``start [...]`` and ``r`` are guesses of log κ and r, and ``ends`` is the bracket of
-    log κ: two numbers, or two arrays ``[...]``. An inner search solves F = 0 for r at a given κ, an outer one Σ μ e^r =
-    1 for κ. In the code t is log κ.
+    ``mean [... classes]`` is μ. ``start [...]`` and ``r`` are guesses of log κ and of r, and ``ends`` is the bracket of
+    log κ: two numbers, or two arrays ``[...]``. Trees that are not ``active [...]`` are not searched, and have r = 0.
     """
+    # An inner search (`settle`) solves F = 0 for r at a given κ, an outer one Σ μ e^r = 1 for κ; t is log κ.
     tolerance = 1e-11 if mean.dtype == "float64" else 1e-5
 
     def settle(r, t):
@@ -219,6 +230,7 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
         """
 
         def improve(state):
+            """Return the next r, and the step to it, for ``state`` = (r, last step)."""
             r, _ = state
             value, slope, _ = equations(r, t)
             # At most a factor e² at a time: far from the root Newton's step may leave the range of exp.
@@ -227,10 +239,12 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
 
         # The last step is taken, so the error left is of the order of its square.
         is_moving = lambda state: xp.any(xp.abs(state[1]) > tolerance)
-        return loop(improve, is_moving, improve((r, r)), _INNER, xp)[0]  # the second r is not read
+        first_state = improve((r, r))  # the second r, in place of a step, is not read
+        settled_r, _ = loop(improve, is_moving, first_state, _INNER, xp)
+        return settled_r
 
     def improve(state):
-        """Take one step of the outer search: Newton's, or to the middle of the bracket."""
+        """Return the state after one step of the outer search: Newton's, or to the middle of the bracket."""
         r = settle(state.r, state.t)
         _, slope, by_total = equations(r, state.t)
         excess = xp.log1p(add_up(mean * xp.expm1(r), -1))  # log Σ μ e^r: 0 at the root
@@ -255,7 +269,7 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
 
 
 def loop(body: Callable[..., Any], going: Callable[..., Any], state, limit: int, xp: ModuleType):
-    """Return ``state`` after ``body`` was applied to it while ``going(state)`` holds, at most ``limit`` times.
+    """Return ``state`` after ``body(state)`` replaced it while ``going(state)`` held, at most ``limit`` times.
 
     The loop runs on the host if ``xp`` is NumPy, and is traced if ``xp`` is `jax.numpy`.
     """
@@ -265,5 +279,15 @@ def loop(body: Callable[..., Any], going: Callable[..., Any], state, limit: int,
                 break
             state = body(state)
         return state
-    counted = lax.while_loop(lambda s: (s[0] < limit) & going(s[1]), lambda s: (s[0] + 1, body(s[1])), (0, state))
-    return counted[1]  # behind the number of steps
+
+    # The state of the traced loop has the number of steps in front.
+    def goes_on(counted):
+        n_steps, state = counted
+        return (n_steps < limit) & going(state)
+
+    def step(counted):
+        n_steps, state = counted
+        return n_steps + 1, body(state)
+
+    _, state = lax.while_loop(goes_on, step, (0, state))
+    return state

@@ -26,12 +26,13 @@ _MANY = 1024
 _BINS = 12
 """Number of bins of values."""
 
-_STEPS, _FEW_STEPS = 48, 24
-"""Steps of the grid; fewer where many trees of few leaves each are fitted at once."""
+_STEPS = 48
+_FEW_STEPS = 24
+"""Steps of the grid of log κ; few where many trees of few leaves each are fitted at once."""
 
 
 class Tally(NamedTuple):
-    """How often each count and each leaf size occurs; the marginal likelihood depends on nothing else."""
+    """How often each count and each leaf size occurs in a tree; the marginal likelihood depends on these alone."""
 
     counts: Any
     """Distinct counts ``[... classes values]``; sums along the last axis are vectorised."""
@@ -44,31 +45,35 @@ class Tally(NamedTuple):
 
     @classmethod
     def of(cls, counts, times, xp: ModuleType) -> "Tally":
-        """Tally leaves with ``counts [... leaves classes]`` that occur ``times [... leaves]`` each.
+        """Return the tally of leaves with ``counts [... leaves classes]`` that occur ``times [... leaves]`` each.
 
-        On the host equal values of a single tree are joined.
+        On the host, equal values of a single tree are joined. In traces, and for several trees, each leaf has an entry
+        of its own.
         """
         if xp is not np or counts.ndim != 2:
             return cls(xp.swapaxes(counts, -1, -2), times[..., None, :], add_up(counts, -1), times)
         columns = [_together(column, times) for column in counts.T]
         longest = max(len(values) for values, _ in columns)
-        padded = [[np.pad(part, (0, longest - len(part))) for part in column] for column in columns]
-        values, value_times = (np.stack(part) for part in zip(*padded, strict=True))
+        padded = [[np.pad(array, (0, longest - len(array))) for array in column] for column in columns]
+        values = np.stack([column_values for column_values, _ in padded])
+        value_times = np.stack([column_times for _, column_times in padded])
         return cls(values, value_times, *_together(add_up(counts, -1), times))
 
 
 def _together(values, times):
-    """Return the distinct entries of ``values [entries]``, and the sum of the ``times [entries]`` of each."""
+    """Return the distinct ones of ``values [entries]``, and for each the sum of its ``times [entries]``."""
     distinct, position = np.unique(values, return_inverse=True)
     return distinct, np.bincount(position, times)
 
 
 def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
-    """Return whether leaves differ by more than chance ``[...]``: then the likelihood falls towards κ = ∞.
+    """Return whether the leaves of each tree differ by more than chance ``[...]``.
 
-    ``counts [... leaves classes]`` are those of leaves that occur ``times [... leaves]`` each, ``leaves`` the result of
-    `leaves_of` for them, and ``xp`` is NumPy or `jax.numpy`. κ is the sum of the Dirichlet prior's parameters. n_c are
-    a leaf's counts, n is their sum, p_c are its shares, and μ_c the mean shares. The coefficient of 1/κ at κ = ∞ is
+    Then the marginal likelihood falls towards κ = ∞, where κ is the sum of the prior's parameters. ``counts [... leaves
+    classes]`` are those of leaves that occur ``times [... leaves]`` each, and ``leaves`` is what `leaves_of` returns
+    for them. ``xp`` is NumPy or `jax.numpy`.
+
+    With a leaf's counts n_c, their sum n, its shares p_c and the mean shares μ_c, the coefficient of 1/κ at κ = ∞ is
 
         ½ Σ_leaves (Σ_c n_c (n_c - 1)/μ_c - n (n - 1)) = ½ (Σ_leaves n² Σ_c (p_c - μ_c)²/μ_c - (C - 1) Σ_leaves n)
 
@@ -83,37 +88,43 @@ def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
 
 
 def fit_marginal(counts, times, mean, start, active, falls, xp: ModuleType):
-    """Return the α ``[... classes]`` of the largest marginal likelihood, and two booleans for each tree.
+    """Return the α ``[... classes]`` of the largest marginal likelihood, and two bools ``[...]`` for each tree.
 
-    The booleans say whether the search converged, and whether α is more likely than the limit κ = ∞. ``falls`` says
-    where the likelihood falls towards that limit. ``counts`` are ``[... leaves classes]``, each leaf occurs ``times``,
-    and ``mean`` is μ. ``start`` is a guess of log κ. Where not ``active [...]``, nothing is searched for.
+    The bools say whether the search converged, and whether α is more likely than the limit κ = ∞. ``counts`` are
+    ``[... leaves classes]``, each leaf occurs ``times [... leaves]``, and ``mean`` is μ. ``start`` is a guess of log κ,
+    and ``falls`` is what `overdispersed` returns. Trees that are not ``active [...]`` are not searched.
     """
-    return (_solve if xp is jnp else partial(_find_best, xp=np))(counts, times, mean, start, active, falls)
+    if xp is jnp:
+        return _solve(counts, times, mean, start, active, falls)
+    return _find_best(counts, times, mean, start, active, falls, np)
 
 
 class _Best(NamedTuple):
-    """The best maximum so far: number of crossings searched, α, gain over κ = ∞, and whether its search converged."""
+    """The best maximum that searches have reached so far, for each tree."""
 
-    number: Any
+    number: Any  # how many of each tree's crossings were searched from
     alpha: Any
-    gain: Any
-    converged: Any
+    gain: Any  # log likelihood less that of the limit κ = ∞
+    converged: Any  # whether the search of this maximum converged
 
 
 def _find_best(counts, times, mean, start, active, falls, xp: ModuleType):
-    """Return what `fit_marginal` returns for these arguments: the best of the maxima near the crossings.
+    """Return α and the two bools of `fit_marginal`: the best maximum that is reached from the crossings.
 
-    A search starts from each crossing in turn. There are hardly ever two.
+    The arguments are those of `fit_marginal`. A search starts from each of `find_crossings` in turn; there are hardly
+    ever two.
     """
     tally = Tally.of(counts, times, xp)
     binned = Tally(*bin_sizes(tally.counts, tally.times, xp), *bin_sizes(tally.sizes, tally.size_times, xp))
-    equations, binned_equations = _equations(tally, mean, xp), _equations(binned, mean, xp)
-    ends, is_large = search_range(counts, times, xp), tally.counts.shape[-1] > _MANY
+    equations = _equations(tally, mean, xp)
+    binned_equations = _equations(binned, mean, xp)
+    ends = search_range(counts, times, xp)
+    is_large = tally.counts.shape[-1] > _MANY
     n_steps = _STEPS if is_large or xp is np else _FEW_STEPS
     crossings = find_crossings(partial(_tables, binned, mean, xp), ends, mean, falls, start, n_steps, xp)
     present = crossings.present & active
-    crossing_number, n_crossings = xp.cumsum(present, axis=0), add_up(present, 0)
+    crossing_number = xp.cumsum(present, axis=0)  # of each tree's crossings, from 1
+    n_crossings = add_up(present, 0)
     # The gain reads every leaf, so it is computed only if several maxima, or a maximum and κ = ∞, have to be compared.
     must_compare = (active & ~(falls & (n_crossings == 1))).any()
     gain_of = lambda alpha: _gain(counts, times, mean, alpha, xp)
@@ -123,7 +134,8 @@ def _find_best(counts, times, mean, start, active, falls, xp: ModuleType):
         # Each tree's next crossing; trees without one take no part in this search.
         is_next = present & (crossing_number == best.number + 1)
         has_next = is_next.any(axis=0)
-        t, low, high = (add_up(xp.where(is_next, end, 0), 0) for end in (crossings.start, *crossings[3:]))
+        values = crossings.start, crossings.low, crossings.high
+        t, low, high = (add_up(xp.where(is_next, by_step, 0), 0) for by_step in values)
         r = add_up(xp.where(is_next[..., None], crossings.r, 0), 0)
         # Many distinct counts: search with the binned values first, and take the last steps with all values.
         if is_large:
@@ -134,10 +146,14 @@ def _find_best(counts, times, mean, start, active, falls, xp: ModuleType):
             gain = gain_of(alpha) if must_compare else xp.zeros_like(t)
         else:
             gain = lax.cond(must_compare, gain_of, lambda _: xp.zeros_like(t), alpha)
-        better = has_next & (gain > best.gain)
-        alpha = xp.where(better[..., None], alpha, best.alpha)
-        pairs = (gain, best.gain), (converged, best.converged)
-        return _Best(best.number + 1, alpha, *(xp.where(better, *pair) for pair in pairs))
+        is_better = has_next & (gain > best.gain)
+        alpha = xp.where(is_better[..., None], alpha, best.alpha)
+        return _Best(
+            number=best.number + 1,
+            alpha=alpha,
+            gain=xp.where(is_better, gain, best.gain),
+            converged=xp.where(is_better, converged, best.converged),
+        )
 
     # Without a fall towards κ = ∞, a maximum has to gain more over that limit than rounding makes.
     size = add_up(counts, -1)
@@ -148,38 +164,43 @@ def _find_best(counts, times, mean, start, active, falls, xp: ModuleType):
 
 
 def _tables(tally: Tally, mean, xp: ModuleType, t):
-    """Return S(n, κ) ``[steps ...]``, S(n_c, μ_c κ) and its slope ``[steps ... classes]``, for each t = log κ.
+    """Return tables of the sums S over leaves for each value of ``t`` = log κ, with an axis of steps in front.
 
-    S(n, a) = Σ_leaves ψ(n+a) - ψ(a), over the leaves of ``tally`` with counts n_c of class c and n in all; ``mean`` is
-    μ. A class that occurs in no leaf gets the values of S(n, κ).
+    They are S(n, κ) ``[steps ...]``, S(n_c, μ_c κ) ``[steps ... classes]``, and the slope of the latter along log κ.
+    S(n, a) is Σ ψ(n+a) - ψ(a) over the leaves of ``tally``, which hold n_c instances of class c and n in all. ``mean``
+    is μ. For a class that occurs in no leaf, S(n, κ) stands in.
     """
-    seen, total = mean > 0, xp.exp(t)
+    seen = mean > 0
+    total = xp.exp(t)
     of_sizes, sizes_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
     alpha = xp.where(seen, mean, 1.0) * total[..., None]
     of_classes, classes_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
-    of_classes, classes_slope = (
-        xp.where(seen, of_classes, of_sizes[..., None]),
-        xp.where(seen, classes_slope, sizes_slope[..., None]),
-    )
+    of_classes = xp.where(seen, of_classes, of_sizes[..., None])
+    classes_slope = xp.where(seen, classes_slope, sizes_slope[..., None])
     return of_sizes, of_classes, classes_slope
 
 
 def _gain(counts, times, mean, alpha, xp: ModuleType):
-    """Return the log likelihood at α minus that at κ = ∞, computed leaf by leaf so that hardly anything cancels.
+    """Return the marginal log likelihood at ``alpha`` less that at κ = ∞, for each tree ``[...]``.
 
-    By log Γ(n+a) - log Γ(a) = (n + a - ½) log(1 + n/a) + n log a - n + δ(n+a) - δ(a), a leaf with smoothed shares p̂
-    contributes Σ_c n_c log(p̂_c/μ_c) + Σ_c R(n_c, α_c) - R(n, κ), where
+    It is computed leaf by leaf, so that hardly anything cancels. By log Γ(n+a) - log Γ(a) = (n + a - ½) log(1 + n/a) +
+    n log a - n + δ(n+a) - δ(a), a leaf with smoothed shares p̂ contributes Σ_c n_c log(p̂_c/μ_c) + Σ_c R(n_c, α_c) -
+    R(n, κ), where
 
         R(n, a) = a (log(1 + n/a) - n/a) - ½ log(1 + n/a) + δ(n+a) - δ(a),    δ = `log_gamma_gap`.
 
-    ``alpha [... classes]`` is α, and ``mean`` is μ. Leaves with ``counts`` n_c, n in all, occur ``times`` each.
+    ``alpha`` and ``mean``, which is μ, are ``[... classes]``. Each leaf, with ``counts [... leaves classes]`` n_c and
+    their sum n, occurs ``times [... leaves]``.
     """
     seen = mean > 0
     alpha = xp.where(seen, alpha, 0.0)
-    total, size = add_up(alpha, -1), add_up(counts, -1)
-    safe_alpha, safe_total = xp.where(seen, alpha, 1.0)[..., None, :], xp.where(total > 0, total, 1.0)[..., None]
+    total = add_up(alpha, -1)
+    size = add_up(counts, -1)
+    safe_alpha = xp.where(seen, alpha, 1.0)[..., None, :]
+    safe_total = xp.where(total > 0, total, 1.0)[..., None]
 
     def remainder(n, a):
+        """Return R(n, a)."""
         return a * log1p_minus(n / a, xp) - 0.5 * xp.log1p(n / a) + log_gamma_gap(n + a, xp) - log_gamma_gap(a, xp)
 
     share = (counts + safe_alpha) / (size + safe_total)[..., None] / xp.where(seen, mean, 1.0)[..., None, :]
@@ -189,20 +210,23 @@ def _gain(counts, times, mean, alpha, xp: ModuleType):
 
 
 def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
-    """Return the equations of the marginal likelihood's maxima, in t = log κ and the r of α_c = μ_c exp(r_c + t).
+    """Return the equations that hold at a maximum of the marginal likelihood of ``tally``; ``mean`` is μ.
 
-    The likelihood is that of ``tally``, and ``mean`` is μ.
+    Their unknowns are t = log κ, and the r with α_c = μ_c exp(r_c + t).
     """
     seen = mean > 0
 
     def equations(r, t):
         """Return F = log S(n, κ) - log S(n_c, α_c), ∂F/∂r and ∂F/∂t, where S(n, a) = Σ_leaves ψ(n+a) - ψ(a)."""
-        alpha, total = xp.where(seen, mean * xp.exp(r + t[..., None]), 1.0), xp.exp(t)
+        alpha = xp.where(seen, mean * xp.exp(r + t[..., None]), 1.0)
+        total = xp.exp(t)
         of_classes, classes_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
         of_sizes, sizes_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
-        of_sizes, sizes_slope = of_sizes[..., None], sizes_slope[..., None]
+        of_sizes = of_sizes[..., None]
+        sizes_slope = sizes_slope[..., None]
         # A class that occurs in no leaf has α = 0 and no equation: its sums are replaced, and its results are zeros.
-        of_classes, classes_slope = xp.where(seen, of_classes, 1.0), xp.where(seen, classes_slope, -1.0)
+        of_classes = xp.where(seen, of_classes, 1.0)
+        classes_slope = xp.where(seen, classes_slope, -1.0)
         # `_score` has slopes along log a. log α_c grows by 1 with r and with t, and log κ = t with t alone.
         slope = -classes_slope / of_classes
         value = xp.where(seen, xp.log(of_sizes / of_classes), 0.0)
@@ -212,7 +236,10 @@ def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
 
 
 def _score(n, times, a, xp: ModuleType):
-    """Return S = Σ times (ψ(n+a) - ψ(a)) along the last axis, and ∂S/∂log a; the arrays broadcast."""
+    """Return the sum S of ``times`` (ψ(n+a) - ψ(a)) along the last axis, and ∂S/∂log a.
+
+    ``n``, ``times`` and ``a`` broadcast against each other.
+    """
     gap, gap_slope = digamma_gaps(a, xp)
     if xp is jnp:
         gap, gap_slope = lax.optimization_barrier((gap, gap_slope))  # not anew for every n
@@ -224,19 +251,22 @@ def _score(n, times, a, xp: ModuleType):
 
 @jax.custom_jvp
 def _solve(counts, times, mean, start, active, falls):
-    """Return what `fit_marginal` returns for these arguments, by `_find_best`: traced, and with a derivative."""
+    """Return α and the two bools of `fit_marginal` for traced arguments, with a derivative along the counts."""
     return _find_best(counts, times, mean, start, active, falls, jnp)
 
 
 @_solve.defjvp
 def _solve_jvp(primals, tangents):
-    """Return what `_solve` does, and its derivative by the counts, by the implicit function theorem.
+    """Return the values of `_solve`, and their derivative along the tangent of the counts (implicit functions).
 
-    S(n_c, α_c) = S(n, κ) for every class, and κ = Σ α_c, are differentiated (`_tables` has S):
-    d log α_c = (push_c + total_slope d log κ)/class_slope_c, and d log κ = Σ α_c/κ d log α_c. The direct effect of the
-    counts is push_c. The mean only scales the search for α, so it has no part in the derivative.
+    Two equations are differentiated: S(n_c, α_c) = S(n, κ) for every class (`_tables` has S), and κ = Σ α_c. They give
+
+        d log α_c = (push_c + total_slope d log κ)/class_slope_c,    d log κ = Σ α_c/κ d log α_c,
+
+    where push_c is the direct effect of the counts. The mean only scales the search for α, so it has no part in this.
     """
-    (counts, times, mean, _, active, _), (d_counts, *_) = primals, tangents
+    counts, times, mean, _, active, _ = primals
+    d_counts, *_ = tangents
     alpha, converged, finite = _solve(*primals)
     active = active & finite
     seen = (mean > 0) & active[..., None]
@@ -245,14 +275,17 @@ def _solve_jvp(primals, tangents):
 
     # The direct effect of the counts is through S alone; κ and α follow by the slopes of the equations.
     def scores(counts):
-        class_counts, sizes = jnp.swapaxes(counts, -1, -2), add_up(counts, -1)
+        """Return S(n_c, α_c) - S(n, κ), and S(n, κ) with the slopes of both."""
+        class_counts = jnp.swapaxes(counts, -1, -2)
+        sizes = add_up(counts, -1)
         of_classes, classes_slope = _score(class_counts, times[..., None, :], safe_alpha[..., None], jnp)
         of_sizes, sizes_slope = _score(sizes, times, total[..., None], jnp)
         return of_classes - of_sizes[..., None], (of_sizes, classes_slope, sizes_slope)
 
     _, d_score, (of_sizes, classes_slope, sizes_slope) = jax.jvp(scores, (counts,), (d_counts,), has_aux=True)
     of_sizes = jnp.where(active, of_sizes, 1.0)[..., None]
-    class_slope, total_slope = jnp.where(seen, -classes_slope / of_sizes, 1.0), -sizes_slope[..., None] / of_sizes
+    class_slope = jnp.where(seen, -classes_slope / of_sizes, 1.0)
+    total_slope = -sizes_slope[..., None] / of_sizes
     share = jnp.where(seen, alpha, 0.0) / total[..., None]
     push = jnp.where(seen, d_score / of_sizes, 0.0)
     fall = add_up(share * (class_slope - total_slope) / class_slope, -1)  # 1 - Σ α_c/κ total_slope/class_slope_c
@@ -263,7 +296,10 @@ def _solve_jvp(primals, tangents):
 
 
 class Crossings(NamedTuple):
-    """Crossings ``[steps ...]``: at most one for each step of the grid, and last one beyond its end."""
+    """The points where the excess falls through 0: at most one in each step of the grid, and one beyond its end.
+
+    Fields are ``[steps ...]``, and the one beyond the end is last.
+    """
 
     present: Any
     """Whether there is a crossing."""
@@ -277,10 +313,11 @@ class Crossings(NamedTuple):
 
 
 def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, falls, start, n_steps: int, xp: ModuleType):
-    """Return the crossings on a grid of log κ of ``n_steps`` steps between ``ends``: where the excess falls through 0.
+    """Return the `Crossings`, the points of log κ where the excess Σ_c μ_c exp(r_c) - 1 falls through 0.
 
-    ``tables`` is `_tables` as a function of log κ, and ``mean`` is μ. Where ``falls`` there is at least one, since the
-    likelihood falls towards κ = ∞. If the grid shows none, it lies beyond the grid's end, and ``start`` is its guess.
+    They are looked for on a grid of ``n_steps`` values of log κ between ``ends``. ``tables`` is `_tables` as a function
+    of log κ, and ``mean`` is μ. Where ``falls`` is True there is at least one crossing, since the likelihood falls
+    towards κ = ∞. If the grid shows none there, it lies beyond the grid's end, and ``start`` is its guess.
     """
     position = xp.arange(n_steps, dtype=mean.dtype).reshape(-1, *[1] * ends[0].ndim)
     step = (ends[1] - ends[0]) / (n_steps - 1)
@@ -288,38 +325,60 @@ def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, fall
     table = tables(t)
     if xp is jnp:
         table = lax.optimization_barrier(table)  # not anew for every use
-    # On the grid r_c solves S(n_c, μ_c κ e^r) = S(n, κ): found by inverting the table of S(n_c, ·), without a search.
+    # On the grid r_c solves S(n_c, μ_c κ e^r) = S(n, κ): inverting the table of S(n_c, ·) gives it, without a search.
     r = _look_up(*table, step[..., None], xp)  # pyright: ignore[reportCallIssue]
     excess = xp.log1p(add_up(mean * xp.expm1(r), -1))
     if xp is jnp:
         r, excess = lax.optimization_barrier((r, excess))
-    # For large κ the excess tends to 0, and rounding errors decide its sign.
-    noise = 64 * xp.finfo(mean.dtype).eps
-    above, below = excess > noise, excess < -noise
-    last_signed = (np.maximum.accumulate if xp is np else lax.cummax)(xp.where(above | below, position, -1.0))
-    # An excess too small to have a sign takes that of its predecessor; the first (position -1) is positive by theory.
-    sign_position = xp.maximum(last_signed, 0).astype("int32")
-    above = (last_signed < 0) | (xp.take_along_axis(above.astype(position.dtype), sign_position, axis=0) > 0)
-    before, after = excess[:-1], excess[1:]
+    above = _is_above(excess, position, xp)
+    # A crossing lies in each step before which the excess is above 0, and after which it is not.
+    present = above[:-1] & ~above[1:]
+    before = excess[:-1]
+    after = excess[1:]
     fraction = xp.clip(xp.where(before != after, before / xp.where(before != after, before - after, 1), 0.5), 0, 1)
-    present, crossing_t = above[:-1] & ~above[1:], t[:-1] + fraction * step
+    crossing_t = t[:-1] + fraction * step
     crossing_r = r[:-1] + fraction[..., None] * (r[1:] - r[:-1])
-    low, high = t[:-1] - step, t[1:] + step
+    low = t[:-1] - step
+    high = t[1:] + step
     # A single crossing has the widest bracket, since the signs at its ends are certain.
     is_single = falls & (add_up(present, 0) == 1) & ~above[-1]
-    low, high = xp.where(is_single, LOWEST, low), xp.where(is_single, HIGHEST, high)
-    is_beyond = falls & above[-1]
-    widest = [xp.full_like(start, end)[None] for end in (LOWEST, HIGHEST)]
-    parts = (present, crossing_t, crossing_r, low, high), (is_beyond[None], start[None], xp.zeros_like(r[:1]), *widest)
-    return Crossings(*(xp.concatenate(pair) for pair in zip(*parts, strict=True)))
+    low = xp.where(is_single, LOWEST, low)
+    high = xp.where(is_single, HIGHEST, high)
+    on_grid = Crossings(present, crossing_t, crossing_r, low, high)
+    beyond_end = Crossings(
+        present=(falls & above[-1])[None],
+        start=start[None],
+        r=xp.zeros_like(r[:1]),
+        low=xp.full_like(start, LOWEST)[None],
+        high=xp.full_like(start, HIGHEST)[None],
+    )
+    return Crossings(*(xp.concatenate(pair) for pair in zip(on_grid, beyond_end, strict=True)))
+
+
+def _is_above(excess, position, xp: ModuleType):
+    """Return whether the ``excess [steps ...]`` is above 0 at each step of the grid.
+
+    An excess that is too small to have a sign takes that of the step before; the first one is above 0 by theory.
+    ``position`` has the numbers of the steps, as floats that broadcast against the excess.
+    """
+    # For large κ the excess tends to 0, and rounding errors decide its sign.
+    noise = 64 * xp.finfo(position.dtype).eps
+    above = excess > noise
+    below = excess < -noise
+    accumulate_max = np.maximum.accumulate if xp is np else lax.cummax
+    last_signed = accumulate_max(xp.where(above | below, position, -1.0))  # -1 before the first step with a sign
+    sign_position = xp.maximum(last_signed, 0).astype("int32")
+    return (last_signed < 0) | (xp.take_along_axis(above.astype(position.dtype), sign_position, axis=0) > 0)
 
 
 def search_range(counts, times, xp: ModuleType):
-    """Return two log κ ``[...]``: the likelihood surely rises below the first, and hardly changes above the second.
+    """Return the ends of the range of log κ ``[...]`` that is searched for maxima of the marginal likelihood.
 
-    At the first only leaves with two classes or more matter. The second is the logarithm of e² times the number of
-    leaves times the square of the largest leaf's size. ``counts`` and ``times`` are as for `fit_marginal`.
+    Below the first end the likelihood surely rises, and above the second it hardly changes. ``counts`` and ``times``
+    are those of `fit_marginal`.
     """
+    # At the first end only leaves with two classes or more matter. The second is the logarithm of e² times the number
+    # of leaves times the square of the largest leaf's size.
     size = add_up(counts, -1)
     n_leaves = xp.maximum(add_up(xp.where(size > 0, times, 0), -1), 1)
     log_size = xp.log(xp.maximum(size.max(axis=-1), 2))
@@ -328,9 +387,10 @@ def search_range(counts, times, xp: ModuleType):
 
 
 def bin_sizes(values, times, xp: ModuleType):
-    """Return (values, times) ``[... 2·bins]``: two values per bin of log n, with the same total, mean and variance.
+    """Return fewer values that stand for ``values``, and how often each occurs, both ``[... 2·bins]``.
 
-    n are the ``values``, which occur ``times`` each. If there are no more values than that, return them as they are.
+    ``values`` occur ``times`` each. They are binned by their logarithms, and each bin has two values with the same
+    total, mean and variance. If there are no more than 2·bins values, both are returned as they are.
     """
     if values.shape[-1] <= 2 * _BINS:
         return values, times
@@ -338,46 +398,57 @@ def bin_sizes(values, times, xp: ModuleType):
     log_value = xp.log(xp.where(filled, values, 1))
     low = xp.where(filled, log_value, xp.inf).min(axis=-1, keepdims=True)
     high = xp.where(filled, log_value, -xp.inf).max(axis=-1, keepdims=True)
-    low, high = xp.where(low <= high, low, 0), xp.where(low <= high, high, 0)  # 0 if there is no positive value
+    has_values = low <= high  # False if there is no positive value
+    low = xp.where(has_values, low, 0)
+    high = xp.where(has_values, high, 0)
     width = (high - low + 1e-3) / _BINS  # positive even if all values are equal
     # Bins of equal width in log n: what a leaf adds to S(n, κ) changes with the ratio of n and κ.
     index = xp.where(filled, xp.clip(xp.floor((log_value - low) / width), 0, _BINS - 1), 0)
+    # How far each value is from the centre of its bin, relative to the centre.
     deviation = xp.where(filled, xp.expm1(log_value - low - (index + 0.5) * width), 0)
     weight = xp.where(filled, times, 0.0)
     total, first_moment, second_moment = _sums(index, (weight, weight * deviation, weight * deviation * deviation), xp)
     mean_deviation = first_moment / xp.where(total > 0, total, 1)
     spread = xp.sqrt(xp.maximum(second_moment / xp.where(total > 0, total, 1) - mean_deviation * mean_deviation, 0))
     centre = xp.exp(low + (xp.arange(_BINS, dtype=values.dtype) + 0.5) * width)
+    # Two values, each one standard deviation from the mean, have the mean and the variance of those in the bin.
     points = [centre * (1 + mean_deviation - spread), centre * (1 + mean_deviation + spread)]
     return xp.concatenate(points, axis=-1), xp.concatenate([total / 2, total / 2], axis=-1)
 
 
 def _sums(index, parts, xp: ModuleType):
-    """Return for each array of ``parts`` its sums in `_BINS` bins ``[... bins]``; ``index`` has each entry's bin."""
-    lead, n_values = index.shape[:-1], index.shape[-1]
-    n_rows = int(np.prod(lead))
+    """Return for each array of ``parts`` the sums of its entries in each of `_BINS` bins, ``[... bins]``.
+
+    ``index`` and the arrays are ``[... values]``; ``index`` has the bin of each entry.
+    """
+    *leading_shape, n_values = index.shape
+    n_rows = int(np.prod(leading_shape))
     # Each row has a range of bins to itself, so that all are added in one call.
     first_bin = xp.arange(n_rows, dtype="int32")[:, None] * _BINS
     flat_index = (index.reshape(n_rows, n_values).astype("int32") + first_bin).reshape(-1)
     parts = [xp.broadcast_to(part, index.shape).reshape(-1) for part in parts]
     if xp is np:
-        return [np.bincount(flat_index, part, n_rows * _BINS).reshape(*lead, _BINS) for part in parts]
+        return [np.bincount(flat_index, part, n_rows * _BINS).reshape(*leading_shape, _BINS) for part in parts]
     sums = jnp.zeros((n_rows * _BINS, len(parts)), index.dtype).at[flat_index].add(jnp.stack(parts, axis=-1))
-    return [sums[:, i].reshape(*lead, _BINS) for i in range(len(parts))]
+    return [sums[:, i].reshape(*leading_shape, _BINS) for i in range(len(parts))]
 
 
 def _look_up(of_sizes, of_classes, classes_slope, step, xp: ModuleType):
-    """Return r ``[steps ... classes]`` on a grid, by cubic interpolation of the inverse of log S from its tables.
+    """Return the r ``[steps ... classes]`` with S(n_c, μ_c κ e^r) = S(n, κ) at each value of κ on the grid.
 
-    ``of_sizes [steps ...]``, ``of_classes`` and ``classes_slope [steps ... classes]`` are the tables of `_tables`:
-    S(n, κ), S(n_c, μ_c κ) and the slope of the latter. ``step`` is the distance of log κ on the grid.
+    ``of_sizes``, ``of_classes`` and ``classes_slope`` are what `_tables` returns, and ``step`` is the distance of log κ
+    on the grid. The inverse of log S is interpolated by cubics.
     """
-    wanted, values, slopes = xp.log(of_sizes)[..., None], xp.log(of_classes), classes_slope / of_classes
+    wanted = xp.log(of_sizes)[..., None]
+    values = xp.log(of_classes)
+    slopes = classes_slope / of_classes
     n_steps = of_classes.shape[0]
     # log S falls along the grid: the values above the wanted one tell the cell.
     n_above = add_up(values[:, None] > wanted[None], 0)
     cell = xp.clip(n_above - 1, 0, n_steps - 2)
-    v0, v1, d0, d1 = (xp.take_along_axis(table, cell + i, axis=0) for table in (values, slopes) for i in (0, 1))
+    # Values and slopes at both ends of the cell.
+    v0, v1 = (xp.take_along_axis(values, cell + i, axis=0) for i in (0, 1))
+    d0, d1 = (xp.take_along_axis(slopes, cell + i, axis=0) for i in (0, 1))
     fall = v0 - v1
     x = (v0 - wanted) / fall
     # Slopes of the inverse function, in cells; a cubic through both ends with these slopes (Hermite).

@@ -25,7 +25,7 @@ from ._marginal_likelihood import fit_marginal, overdispersed
 
 
 class PriorStatus(enum.IntEnum):
-    """Outcome of a fit, by the numbers that ``status`` holds."""
+    """How the fit of a prior ended: the numbers that the field ``status`` of a prior holds."""
 
     FITTED = 0
     """The parameters are finite and positive."""
@@ -43,7 +43,7 @@ class PriorStatus(enum.IntEnum):
 
 
 class PriorWarning(UserWarning):
-    """A fitted prior smooths nothing, smooths all leaves alike, or is inexact."""
+    """The warning that a fitted prior smooths nothing, smooths all leaves alike, or is inexact."""
 
 
 class BetaPrior(NamedTuple):
@@ -58,7 +58,7 @@ class BetaPrior(NamedTuple):
 
     @property
     def concentration(self) -> Float[Array, "... 2"]:
-        """Parameters in the order of the classes, [β, α], which `smooth` adds to the counts."""
+        """The parameters ``[... 2]`` in the order of the classes, β and α, which `smooth` adds to the counts."""
         return jnp.stack([copy_in(self.beta), copy_in(self.alpha)], axis=-1)
 
 
@@ -72,14 +72,15 @@ class DirichletPrior(NamedTuple):
 
     @property
     def concentration(self) -> Float[Array, "... classes"]:
-        """Parameters in the order of the classes, which `smooth` adds to the counts."""
+        """The parameters α ``[... classes]``, which `smooth` adds to the counts."""
         return copy_in(self.alpha)
 
 
 def checked_concentration(prior: BetaPrior | DirichletPrior) -> Float[Array, "... classes"]:
-    """Return a prior's parameters in the order of the classes.
+    """Return a prior's parameters ``[... classes]``, in the order of the classes.
 
-    Raises a ValueError, outside a trace, if one is negative or not finite, a TypeError if it is not a prior.
+    Raises a TypeError if ``prior`` is not a prior. Outside a trace it raises a ValueError if a parameter is negative or
+    not finite.
     """
     if not hasattr(prior, "concentration"):
         raise TypeError(
@@ -89,7 +90,8 @@ def checked_concentration(prior: BetaPrior | DirichletPrior) -> Float[Array, "..
     alpha = prior.concentration
     if not is_concrete(alpha):
         return alpha
-    wrong = (values := np.asarray(alpha))[~((values >= 0) & np.isfinite(values))]
+    values = np.asarray(alpha)
+    wrong = values[~((values >= 0) & np.isfinite(values))]
     if wrong.size:
         raise ValueError(
             f"the prior has the parameter {wrong[0]}; they must be finite numbers >= 0. For a prior of infinite "
@@ -197,14 +199,18 @@ def correction_interval(
 
 @jit
 def _smooth(counts, alpha):
-    """Return (n_c + α_c)/(n + Σα), where n is Σ n_c, of counts and parameters ``alpha`` as `_aligned` returns them."""
+    """Return smoothed probabilities ``[... classes]``: ``counts`` and ``alpha`` are those that `_aligned` returned."""
     return shares_of(counts + alpha)
 
 
 @jit
 def _correction(counts, alpha):
-    """Return the lower and upper ends ``[... classes]`` of `correction_interval`, of `_aligned` counts and α."""
-    share, moved = shares_of(counts), _moved(counts, alpha)
+    """Return the lower and the upper ends ``[... classes]`` of the intervals of `correction_interval`.
+
+    ``counts`` and ``alpha`` are those that `_aligned` returned.
+    """
+    share = shares_of(counts)
+    moved = _moved(counts, alpha)
     total = sum_in_order(counts, keepdims=True)
     # The interval is the share ± half of how far the prior moves it. A pure leaf touches the end of [0, 1] exactly,
     # also where the other class's half rounds.
@@ -214,14 +220,18 @@ def _correction(counts, alpha):
 
 
 def _moved(counts, alpha):
-    """Return δ ``[... classes]``: how far smoothing by ``alpha`` moves each relative frequency of the counts."""
-    total, weight = sum_in_order(counts, keepdims=True), sum_in_order(alpha, keepdims=True)
+    """Return how far smoothing by ``alpha`` moves the relative frequencies of ``counts``, ``[... classes]``."""
+    total = sum_in_order(counts, keepdims=True)
+    weight = sum_in_order(alpha, keepdims=True)
     weight_share = weight / jnp.where(total + weight > 0, total + weight, 1.0)
     return weight_share * jnp.abs(shares_of(alpha) - shares_of(counts))
 
 
 def _aligned(counts, prior: BetaPrior | DirichletPrior):
-    """Return the counts as floats, and the prior's parameters with axes that broadcast against them."""
+    """Return ``counts`` as floats, and the parameters of ``prior`` with axes that broadcast against the counts.
+
+    Raises a ValueError if the counts or the prior are invalid, or do not fit each other.
+    """
     counts = checked_counts(counts)
     warn_of_fractions(counts)
     alpha = checked_concentration(prior)
@@ -348,9 +358,9 @@ def fit_dirichlet_prior(
 
 
 def _fit(counts, method: Method, clip: float):
-    """Check the arguments of `fit_dirichlet_prior`, and return α ``[... classes]`` and its status ``[...]``.
+    """Return the α ``[... classes]`` that `fit_dirichlet_prior` fits, and its status ``[...]``.
 
-    The fit runs on the host, unless the counts are traced.
+    The fit runs on the host in float64, unless the counts are traced. Raises a ValueError if an argument is invalid.
     """
     check_class_axis(counts)
     check_one_of("method", method, METHODS)
@@ -375,7 +385,7 @@ def _fit(counts, method: Method, clip: float):
 
 
 def _fit_on_host(counts: np.ndarray, method: Method, clip: float):
-    """Return what `_fit_leaves` does for ``counts [... leaves classes]``, on the host.
+    """Return α ``[... classes]`` and its status ``[...]``, fitted on the host to ``counts [... leaves classes]``.
 
     Raises a ValueError if a tree has no leaf with instances.
     """
@@ -396,14 +406,14 @@ def _fit_on_host(counts: np.ndarray, method: Method, clip: float):
 
 @jit(static_argnames=("method", "clip"))
 def _fit_traced(counts, method: Method, clip: float):
-    """Return what `_fit_leaves` does for traced ``counts [... leaves classes]``, each leaf counted once."""
+    """Return α ``[... classes]`` and its status ``[...]``, fitted to traced ``counts [... leaves classes]``."""
     return _fit_leaves(counts, jnp.ones(counts.shape[:-1], counts.dtype), method, clip, jnp)
 
 
 def _distinct(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct leaves of a tree, and how often each occurs.
+    """Return the distinct leaves among ``counts [leaves classes]`` of a tree, and how often each occurs.
 
-    Leaves with fractional counts, or counts of 2**31 and more, are returned as they are, once each.
+    If a count is fractional, or 2**31 or more, all leaves are returned as they are, each of them once.
     """
     if not np.all(counts == np.rint(counts)) or counts.max(initial=0) >= 2**31:
         return counts, np.ones(len(counts))
@@ -412,9 +422,9 @@ def _distinct(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fit_leaves(counts, times, method: Method, clip: float, xp: ModuleType):
-    """Return α ``[... classes]`` and its status, fitted to leaves ``[... leaves classes]`` that occur ``times`` each.
+    """Return α ``[... classes]`` and its status ``[...]``, fitted to ``counts [... leaves classes]``.
 
-    ``method`` and ``clip`` are those of `fit_dirichlet_prior`.
+    Each leaf occurs ``times [... leaves]``. ``method`` and ``clip`` are those of `fit_dirichlet_prior`.
     """
     fits_proportions = method in ("weighted_mle", "on_leaves")
     by_size = not method.startswith("on_leaves")
@@ -435,7 +445,8 @@ def _fit_leaves(counts, times, method: Method, clip: float, xp: ModuleType):
         alpha, converged, finite = fit_marginal(counts, times, leaves.mean, xp.log(total), active, falls, xp)
         concentrated = concentrated | (active & ~finite)
     else:
-        alpha, converged = leaves.mean * total[..., None], xp.ones_like(active)
+        alpha = leaves.mean * total[..., None]
+        converged = xp.ones_like(active)
     alpha = xp.where(active[..., None], alpha, 0.0)
     alpha = xp.where(concentrated[..., None], INFINITE_WEIGHT * leaves.raw_mean, alpha)
     alpha = xp.where(leaves.empty[..., None], 0.0, alpha)
@@ -446,7 +457,7 @@ def _fit_leaves(counts, times, method: Method, clip: float, xp: ModuleType):
 
 
 def _moments(leaves: Leaves, active, xp: ModuleType):
-    """Return κ = Σα by the method of moments, from spreads of the leaves; 1 for trees that are not ``active``."""
+    """Return the sum κ of a prior's parameters by the method of moments, ``[...]``; 1 for trees not ``active``."""
     between, within = spreads(leaves, xp)
     tiny = math.exp(-18)  # the lower end of the bracket of κ, whose log is `LOWEST` of `_likelihood`
     return xp.where(active, xp.maximum(within / xp.where(active & (between > 0), between, 1.0), tiny), 1.0)

@@ -63,7 +63,9 @@ def fit_forest_prior(
     check_is_forest(forest)
     check_one_of("level", level, ("tree", "forest"))
     counts = forest.counts if not is_concrete(forest.count_table, forest.code) else np.asarray(forest.counts)
-    return fit_dirichlet_prior(counts if level == "tree" else counts.reshape(-1, forest.n_classes), method, clip)
+    if level == "forest":
+        counts = counts.reshape(-1, forest.n_classes)
+    return fit_dirichlet_prior(counts, method, clip)
 
 
 def smooth_forest(
@@ -131,13 +133,14 @@ def smooth_forest(
             f"the prior's parameters have shape {alpha.shape}; this forest needs {shapes[1]} (trees, classes) or "
             f"{shapes[0]}."
         )
-    is_leaf, node_alpha = forest.trees.is_leaf, jnp.broadcast_to(alpha, shapes[1])[:, None]  # [trees 1 classes]
+    is_leaf = forest.trees.is_leaf
+    node_alpha = jnp.broadcast_to(alpha, shapes[1])[:, None]  # [trees 1 classes]
     table, forks = forest.count_table, forest.trees.forks
     fork_counts = forest.fork_counts
     if forks is not None:
-        counts_at_forks = (
-            counts_of_forks(forest.trees, forest.count_table[forest.code]) if fork_counts is None else fork_counts
-        )
+        counts_at_forks = fork_counts
+        if counts_at_forks is None:
+            counts_at_forks = counts_of_forks(forest.trees, forest.count_table[forest.code])
         counts_at_forks = jnp.asarray(counts_at_forks)[: forks.number]
         fork_counts = counts_at_forks.astype(float_dtype(counts_at_forks, alpha)) + node_alpha[forks.tree, 0]
     if not is_concrete(forest, alpha):
@@ -164,7 +167,10 @@ _OUTCOMES = {
 
 
 def _warn_of_status(forest: Forest, prior: DirichletPrior) -> None:
-    """Warn, once for each status, of how many fitted priors of a forest do not smooth well."""
+    """Warn (PriorWarning) if fitted priors of a forest do not smooth well.
+
+    There is a warning for each status, which names the number of priors. Traced priors and forests are not looked at.
+    """
     if not is_concrete(prior.status, forest.count_table):
         return
     status = np.atleast_1d(np.asarray(prior.status)).copy()
@@ -220,17 +226,19 @@ class SmoothedMean(Combiner[Answer]):
         alpha = checked_concentration(prior)
         if alpha.ndim not in (1, 2):
             raise ValueError(f"the prior's parameters have shape {alpha.shape}; expected [trees classes] or [classes].")
-        self.by_tree, self.shared = (alpha, None) if alpha.ndim == 2 else (None, alpha)
+        is_by_tree = alpha.ndim == 2
+        self.by_tree = alpha if is_by_tree else None
+        self.shared = None if is_by_tree else alpha
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the leaf's smoothed probabilities, and 1 for the tree."""
+        """Return the leaf's smoothed probabilities ``[... classes]``, and 1, to count the trees."""
         alpha = jnp.asarray(self.shared if self.by_tree is None else self.by_tree)
         if alpha.shape[-1] != counts.shape[-1]:
             raise ValueError(f"the prior has {alpha.shape[-1]} classes, but counts have {counts.shape[-1]}.")
         return {"share": shares_of(counts.astype(float_dtype(counts)) + alpha), "trees": jnp.ones(())}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the answer: the merged probabilities, divided by the number of trees."""
+        """Return the answer of the mean probabilities: the merged ones, divided by the number of trees."""
         n_classes = stat["share"].shape[-1]
         mean = divide_by_shared(stat["share"], jnp.asarray(stat["trees"])[..., None], 1 / n_classes)
         return _of_shares(mean)
@@ -284,11 +292,14 @@ class MemberSmoothing(Combiner[Answer]):
             raise ValueError(f"clip={self.clip!r} must be a number in (0, 1/classes), such as 0.001.")
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the leaf's counts, as floats."""
+        """Return the leaf's counts as floats; the prior is fitted to those of all trees in `finish`."""
         return counts.astype(float_dtype(counts))
 
     def finish(self, stat: Num[Array, "... trees classes"]) -> Answer:
-        """Return the answer: a prior is fitted to the leaves of trees that count; smoothed by it, they are averaged."""
+        """Return the answer of the mean probabilities of leaves that are smoothed by a prior fitted to these leaves.
+
+        ``stat`` has the counts of the leaves of all trees, NaN where a tree is masked.
+        """
         # Masked trees come as NaN; as empty leaves they have no weight in the fit.
         is_present = ~jnp.isnan(stat).any(axis=-1)
         counts = jnp.where(is_present[..., None], stat, 0.0)
@@ -300,5 +311,6 @@ class MemberSmoothing(Combiner[Answer]):
 
 
 def _of_shares(shares) -> Answer:
-    """Return the answer whose class scores are the mean probabilities ``shares [... classes]``."""
-    return Answer.from_shares(shares, shares, shares[..., 1] - 0.5 if shares.shape[-1] == 2 else None)
+    """Return the answer whose probabilities, and class scores, are ``shares [... classes]``."""
+    score = shares[..., 1] - 0.5 if shares.shape[-1] == 2 else None
+    return Answer.from_shares(shares, shares, score)

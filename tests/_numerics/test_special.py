@@ -52,6 +52,16 @@ def test_safe_divide():
         np.testing.assert_allclose(found, values, rtol=1e-6)
 
 
+def test_integers_are_divided_without_a_slope():
+    of, by = np.float32([1, 2, 3]), np.int32([0, 1, 2])
+    with jax.numpy_dtype_promotion("standard"):
+        slope = jax.grad(lambda n: jnp.sum(safe_divide(n, by)))(of)
+        value, tangent = jax.jvp(lambda d: safe_divide(by, d), (of,), (np.ones_like(of),))
+        _, none = jax.jvp(safe_divide, (by, by), (np.zeros(3, jax.dtypes.float0),) * 2)
+    for found, expected in ((slope, [0, 1, 0.5]), (value, [0, 0.5, 2 / 3]), (tangent, [0, -1 / 4, -2 / 9]), (none, 0)):
+        np.testing.assert_allclose(found, np.broadcast_to(expected, 3), rtol=1e-6)
+
+
 def test_floored_log():
     tiny = float(jnp.finfo(jnp.result_type(float)).tiny)
     value, slope = jax.jit(jax.vmap(jax.value_and_grad(floored_log)))(np.array([0.0, tiny, 0.5, 1.0]))

@@ -94,6 +94,13 @@ def test_steep_powers(power, leaves, share):
     assert all(np.all(np.isfinite(part)) for part in jax.tree.leaves(slopes) if part.dtype != jax.dtypes.float0)
 
 
+def test_a_prior_in_half_precision_is_kept_in_float32(counts):
+    for settings in ({}, {"mean_power": 0.3}, {"size_power": -4.0}, {"strength": 1e6}):
+        found, expected = (ju.LearnedPool(prior, **settings) for prior in (PRIOR.astype(np.float16), PRIOR))
+        found, expected = found.probability(counts), expected.probability(counts)
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
 def test_gradients(counts, x64):
     if not x64:
         pytest.skip("finite differences need float64; the other run makes them")

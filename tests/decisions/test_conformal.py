@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxunc.decisions import conformal_sets
-from tests._refusal import refusals
+from tests._refusal import refusals, refuses
 
 
 def by_hand(p, calibration, labels, coverage, by_class) -> np.ndarray:
@@ -113,3 +113,11 @@ def test_bfloat16_is_the_coarser_precision():
     """0.45 is rounded down, and stays equal to the calibration's."""
     rows = np.full((20, 2), [0.45, 0.55], np.float32)
     assert conformal_sets(rows[:1].astype(jnp.bfloat16), rows, ROWS).all()
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_rows_in_half_precision_add_to_one_within_it(dtype, rng):
+    p, labels = rng.dirichlet(np.ones(10), 200).astype(dtype), rng.integers(0, 10, 200)
+    sets = conformal_sets(p, p, labels)
+    np.testing.assert_array_equal(sets, conformal_sets(p.astype(float) / p.sum(1, dtype=float)[:, None], p, labels))
+    refuses(ValueError, "p has rows that do not add to 1", conformal_sets, p / 2, p, labels)
