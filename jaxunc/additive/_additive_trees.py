@@ -43,28 +43,28 @@ of each; ``"softmax"``: their softmax; ``"one-vs-rest"``: the logistic function 
 
 
 class LeafSum(Combiner[Any]):
-    """Combiner that adds the leaves' values, which stand in place of counts, with twice the precision of a float."""
+    """Combiner that adds the values of leaves, which a forest holds in place of counts, as sums of two floats."""
 
     merge: ClassVar[str] = "exact_sum"
 
     def lift(self, counts: Num[Array, "... outputs"]) -> PyTree:
-        """Return the leaf values themselves."""
+        """Return ``counts``, the leaves' values, unchanged: the statistic is the value itself."""
         return counts
 
     def finish(self, stat: PyTree) -> TwoFloat:
-        """Return the sums ``stat`` of the trees' leaf values, not yet rounded to single floats."""
+        """Return ``stat``, the sums over trees, unchanged: sums of two floats, not yet rounded to one."""
         return stat
 
 
 class LinkedSum(LeafSum):
-    """A `LeafSum` that also adds the base and applies the link of `AdditiveTrees`, so that one program predicts."""
+    """A `LeafSum` that also adds the base and applies the link of `AdditiveTrees`: one program makes predictions."""
 
     base: Float[Array, "outputs"]
-    link: str = eqx.field(static=True)
+    link: str = eqx.field(static=True)  # one of `LINKS`
     n_classes: int | None = eqx.field(static=True)  # None for a regressor
 
     def finish(self, stat: TwoFloat) -> Array:
-        """Return the predictions ``[instances *classes]`` of `AdditiveTrees.predict`, given the sums ``stat``."""
+        """Return the predictions ``[instances *classes]`` of `AdditiveTrees.predict` for the sums ``stat``."""
         high, error = two_sum(stat.high, self.base)
         raw = lax.optimization_barrier(high + (error + stat.low))  # rounded here, not fused into the link
         return _predictions(self.link, self.n_classes, raw)
@@ -114,7 +114,7 @@ class AdditiveTrees(PickledModule):
 
     @property
     def n_outputs(self) -> int:
-        """Number of sums for each instance, called outputs: one per class or target; for two classes usually one."""
+        """Number of sums for each instance, the outputs: one for each class or target; usually one for two classes."""
         return self.base.shape[0]
 
     @property
@@ -124,12 +124,15 @@ class AdditiveTrees(PickledModule):
 
     @property
     def columns(self) -> Columns:
-        """The columns of data."""
+        """The columns that the data must have: their number, names, and levels."""
         return self.trees.columns
 
     @property
     def outputs_of_trees(self) -> np.ndarray:
-        """Index of the output that each tree adds to, ``[trees]``; without meaning if leaves have values per output."""
+        """Index of the output that each tree adds to, ``[trees]``.
+
+        It follows from the order of trees. If leaves hold a value for each output, it has no meaning.
+        """
         of_stage = np.arange(self.n_trees) % self.trees_per_stage
         return of_stage // max(1, self.trees_per_stage // self.n_outputs)
 
@@ -153,7 +156,11 @@ class AdditiveTrees(PickledModule):
         return self._raw(*encode_for(self.trees, X, infinite=True))
 
     def predict(self, X: InstancesLike) -> Float[Array, "instances *classes"]:
-        """Return class probabilities, or a regressor's predictions (one output: ``[instances]``); X is as for `raw`."""
+        """Return class probabilities ``[instances classes]``, or a regressor's predictions.
+
+        A regressor's predictions are ``[instances]`` for one output, ``[instances outputs]`` for several. ``X`` and
+        errors are as for `raw`.
+        """
         if not is_concrete(self, X):
             return self._answered(self.raw(X))
         trees, encoded = encode_for(self.trees, X, infinite=True)
@@ -161,29 +168,42 @@ class AdditiveTrees(PickledModule):
         return self._answered(self._raw(trees, encoded)) if bound is None else bound.answer(encoded)
 
     def answer(self, X: InstancesLike) -> Answer:
-        """Return class scores (the sums) and probabilities; X is as for `raw`. Regressors raise a TypeError."""
+        """Return class scores, which are the sums, and probabilities of each instance.
+
+        ``X`` and errors are as for `raw`. A regressor raises a TypeError.
+        """
         return self._as_answer(self.raw(X))
 
     def blank_answer(self) -> Answer:
-        """Return the answer to one instance whose sums are 0, as NumPy arrays."""
+        """Return what `answer` returns for one instance whose sums are 0, as NumPy arrays.
+
+        A regressor raises a TypeError.
+        """
         return jax.tree.map(np.asarray, self._as_answer(jnp.zeros((1, self.n_outputs))))
 
     def leaf_values(self, X: InstancesLike) -> Float[Array, "instances trees each"]:
-        """Return the values of the leaf that each instance reaches in each tree; X and errors are as for `raw`."""
+        """Return the values of the leaf that each instance reaches in each tree; ``X`` and errors are as for `raw`.
+
+        The last axis, *each*, is that of the field ``values``.
+        """
         leaves = leaf_index(self.trees, X)
         return self.values[jnp.arange(self.n_trees), leaves]
 
     def staged(self, X: InstancesLike) -> Iterator[Float[Array, "instances outputs"]]:
-        """Yield the sums after each stage, base included; `raw` gives the last. X and errors are as for `raw`."""
+        """Return an iterator of the sums ``[instances outputs]`` after each stage, with the base.
+
+        The last sums are those of `raw`. ``X`` and errors are as for `raw`.
+        """
         return self._staged(self.leaf_values(X))
 
     def _staged(self, values: Float[Array, "instances trees each"]) -> Iterator[Float[Array, "instances outputs"]]:
-        """Yield the sums after each stage, the base included, given the ``values`` that `leaf_values` returned."""
+        """Yield the sums after each stage, the base included, given ``values``, which `leaf_values` returned."""
         base = jnp.broadcast_to(self.base, (values.shape[0], self.n_outputs))
         total = TwoFloat(base, jnp.zeros_like(base))
+        has_all = self.values.shape[2] > 1  # leaves hold a value for each output
         for start in range(0, self.n_trees, self.trees_per_stage):
             for t in range(start, start + self.trees_per_stage):
-                total = _add_tree(total, values[:, t], int(self.outputs_of_trees[t]), self.values.shape[2] > 1)
+                total = _add_tree(total, values[:, t], int(self.outputs_of_trees[t]), has_all)
             yield total.value
 
     def first_stages(self, n_stages: int) -> "AdditiveTrees":
@@ -199,8 +219,10 @@ class AdditiveTrees(PickledModule):
         if not 1 <= n_stages <= n_all:
             raise ValueError(f"n_stages={n_stages} must be between 1 and {n_all}.")
         model = self._of_trees(np.arange(n_stages * self.trees_per_stage))
+        if not self.averaged:
+            return model
         # The values of averaged trees are divided by the number of trees.
-        return eqx.tree_at(lambda m: m.values, model, model.values * (n_all / n_stages)) if self.averaged else model
+        return eqx.tree_at(lambda m: m.values, model, model.values * (n_all / n_stages))
 
     def virtual_uncertainty(self, X: InstancesLike, *, n_members: int = 10) -> "AdditiveUncertainty":
         """Return how uncertain a boosted model is of each instance, by a virtual ensemble of its first stages.
@@ -242,19 +264,23 @@ class AdditiveTrees(PickledModule):
         return AdditiveUncertainty(data, jnp.maximum(_entropy(shares.mean(axis=1)) - data, 0))
 
     def _as_answer(self, raw: Array) -> Answer:
-        """Return class scores and probabilities for sums ``raw [instances outputs]``; a TypeError for regressors."""
+        """Return class scores and probabilities for the sums ``raw [instances outputs]``.
+
+        A regressor raises a TypeError.
+        """
         if self.class_labels is None:
             raise TypeError("the model is a regressor, which has no classes: ask model.predict(X).")
         shares = self._answered(raw)
-        scores = jnp.concatenate([-raw, raw], axis=-1) if raw.shape[-1] == 1 else raw
-        return Answer.from_shares(shares, scores, raw[:, 0] if raw.shape[-1] == 1 else None)
+        if raw.shape[-1] == 1:  # two classes with one sum, the score of the second
+            return Answer.from_shares(shares, jnp.concatenate([-raw, raw], axis=-1), raw[:, 0])
+        return Answer.from_shares(shares, raw, None)
 
     def _raw(self, trees: Trees, encoded: Encoded) -> Array:
-        """Return the sums, base included, of ``encoded`` instances; both arguments are results of `encode_for`."""
+        """Return the sums of ``encoded`` instances, the base included, by ``trees``; `encode_for` returned both."""
         return _with_base(self.base, [bound.answer(encoded) for bound in self._bound(trees)])
 
     def _answered(self, raw: Array) -> Array:
-        """Return the predictions for the sums ``raw [instances outputs]``, the base included."""
+        """Return the predictions for the sums ``raw [instances outputs]``, which include the base."""
         return _linked(self.link, self._n_classes, raw)
 
     @property
@@ -263,17 +289,20 @@ class AdditiveTrees(PickledModule):
         return None if self.class_labels is None else len(self.class_labels)
 
     def _of_trees(self, chosen: np.ndarray) -> "AdditiveTrees":
-        """Return the model of the trees with the indices ``chosen``, in this order."""
+        """Return the model of some trees of this one: those with the indices ``chosen``, in that order."""
         trees = self.trees
         arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth, self.values)
-        if on_host(arrays):  # without a program for each shape
+        if on_host(arrays):  # NumPy needs no program for each shape
             *fields, values = put_beside(self.values, [np.asarray(array)[chosen] for array in arrays])
         else:
             *fields, values = (array[chosen] for array in arrays)
         return eqx.tree_at(lambda m: (m.trees, m.values), self, (Trees(*fields, columns=trees.columns), values))
 
     def _groups(self) -> Iterator["AdditiveTrees"]:
-        """Yield a model for each output, of the trees that add to it; or the whole model if leaves hold all outputs."""
+        """Yield a model for each output, which has the trees that add to the output.
+
+        If leaves hold a value for each output, or there is one output, yield the whole model.
+        """
         if self.values.shape[2] > 1 or self.n_outputs == 1:
             yield self
         else:
@@ -281,32 +310,44 @@ class AdditiveTrees(PickledModule):
                 yield self._of_trees(np.flatnonzero(self.outputs_of_trees == output))
 
     def _bound(self, trees: Trees) -> tuple[BoundForest | ObliviousSums, ...]:
-        """Return the models of `_groups` on ``trees`` of `encode_for`, each bound to its sums; kept in `_BOUND`."""
+        """Return each of `_groups` bound to its sums, with ``trees`` in place of the model's own; kept in `_BOUND`.
+
+        ``trees`` are those that `encode_for` returned.
+        """
         arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth, self.values)
         settings = (self.n_outputs, self.trees_per_stage)
-        make = lambda: tuple(group._bind() for group in eqx.tree_at(lambda m: m.trees, self, trees)._groups())
+
+        def make() -> tuple[BoundForest | ObliviousSums, ...]:
+            model = eqx.tree_at(lambda m: m.trees, self, trees)
+            return tuple(group._bind() for group in model._groups())
+
         return _BOUND.get(arrays, settings, make)
 
     def _bind(self) -> BoundForest | ObliviousSums:
-        """Return the model bound to its sums: by `ObliviousSums` where `levels_of` finds tests, else as a forest."""
-        if (levels := levels_of(self.trees, self.values)) is not None:
+        """Return the model bound to its sums: as `ObliviousSums` where `levels_of` takes it, else as a bound forest."""
+        levels = levels_of(self.trees, self.values)
+        if levels is not None:
             return ObliviousSums(levels, self.n_features, lambda: bind(self._as_forest(), LeafSum()))
         return bind(self._as_forest(), LeafSum())
 
     def _for_few(self, trees: Trees, n_instances: int) -> BoundForest | None:
-        """Return the ``trees`` of `encode_for` bound to `LinkedSum`, so that one program predicts few instances.
+        """Return the model bound to `LinkedSum`, whose one program predicts few instances; it is kept in `_FOR_FEW`.
 
-        None if ``n_instances`` are too many to walk all trees at once, or the model has several `_groups`.
+        ``trees``, which `encode_for` returned, are in place of the model's own. None if ``n_instances`` are too many to
+        walk all trees at once, or the model has several `_groups`.
         """
         bound = self._bound(trees)
         walk = bound[0].walk_for(n_instances) if isinstance(bound[0], ObliviousSums) else bound[0]
         if len(bound) > 1 or walk is None or not walks_at_once(n_instances, self.n_trees):
             return None
-        make = lambda: BoundForest(walk.engine, LinkedSum(self.base, self.link, self._n_classes), walk.threads)
+
+        def make() -> BoundForest:
+            return BoundForest(walk.engine, LinkedSum(self.base, self.link, self._n_classes), walk.threads)
+
         return _FOR_FEW.get((trees.threshold, self.values, self.base), (id(walk), self.link, self._n_classes), make)
 
     def _as_forest(self) -> Forest:
-        """Return a forest with the leaf values in place of counts, as `LeafSum` reads them."""
+        """Return a forest whose leaves hold the model's values in place of counts, for `LeafSum`."""
         n_trees, n_nodes, n_values = self.values.shape
         code = jax.device_put(np.arange(n_trees * n_nodes, dtype=np.int32).reshape(n_trees, n_nodes))
         table = self.values.reshape(n_trees * n_nodes, n_values)
@@ -320,8 +361,8 @@ class AdditiveTrees(PickledModule):
         )
 
     def _traced_raw(self, X: Array) -> Array:
-        """Return the sums, base included, of traced, encoded instances ``X [instances features]``."""
-        rows = Encoded(X, True)
+        """Return the sums, the base included, of ``X [instances features]``, encoded instances that are traced."""
+        rows = Encoded(X, missing=True)
         sums = [merge_leaves(group.trees, group.values, rows, merge="exact_sum") for group in self._groups()]
         return _with_base(self.base, sums)
 
@@ -333,7 +374,7 @@ class AdditiveTrees(PickledModule):
 
 
 def uncounted_forest(model: AdditiveTrees) -> Forest:
-    """Return a classifier's trees as a forest whose counts are all 0; a TypeError for a regressor."""
+    """Return the trees of ``model``, a classifier, as a forest whose counts are all 0; a TypeError for a regressor."""
     labels = model.class_labels
     if labels is None:
         raise TypeError("the model is a regressor, which has no classes to count.")
@@ -353,24 +394,29 @@ _FOR_FEW: KeptWhileAlive[BoundForest] = KeptWhileAlive()  # of `AdditiveTrees._f
 
 
 def check_additive(model: AdditiveTrees) -> None:
-    """Raise a ValueError unless values, base, stages and labels fit together; of traced arrays shapes are checked."""
-    values, base, labels = np.shape(model.values), np.shape(model.base), model.class_labels
+    """Raise a ValueError unless the fields of ``model`` fit together, and values and base are finite.
+
+    Of traced arrays only the shapes are checked.
+    """
+    trees, labels = model.trees, model.class_labels
+    shape, base_shape = np.shape(model.values), np.shape(model.base)
     check_one_of("link", model.link, LINKS)
     check_bool("averaged", model.averaged)
-    if len(base) != 1 or not base[0]:
-        raise ValueError(f"base has shape {base}; pass a number for each output.")
-    if len(values) != 3 or values[:2] != (model.trees.n_trees, model.trees.n_nodes) or values[2] not in (1, *base):
+    if len(base_shape) != 1 or not base_shape[0]:
+        raise ValueError(f"base has shape {base_shape}; pass a number for each output.")
+    n_outputs = base_shape[0]
+    if len(shape) != 3 or shape[:2] != (trees.n_trees, trees.n_nodes) or shape[2] not in (1, n_outputs):
         raise ValueError(
-            f"values has shape {values}; this model needs {(model.trees.n_trees, model.trees.n_nodes, '1 or outputs')} "
-            f"(trees, nodes, each) for {base[0]} outputs."
+            f"values has shape {shape}; this model needs {(trees.n_trees, trees.n_nodes, '1 or outputs')} "
+            f"(trees, nodes, each) for {n_outputs} outputs."
         )
     size = model.trees_per_stage
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1 or model.trees.n_trees % size:
-        raise ValueError(f"trees_per_stage={size!r} must divide the number of trees, {model.trees.n_trees}.")
-    if values[2] == 1 and size % base[0]:
-        raise ValueError(f"trees_per_stage={size} trees cannot be shared out among {base[0]} outputs.")
-    if labels is not None and len(labels) != max(2, base[0]):
-        raise ValueError(f"class_labels has {len(labels)} labels for {base[0]} outputs: one for each, two for one.")
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1 or trees.n_trees % size:
+        raise ValueError(f"trees_per_stage={size!r} must divide the number of trees, {trees.n_trees}.")
+    if shape[2] == 1 and size % n_outputs:
+        raise ValueError(f"trees_per_stage={size} trees cannot be shared out among {n_outputs} outputs.")
+    if labels is not None and len(labels) != max(2, n_outputs):
+        raise ValueError(f"class_labels has {len(labels)} labels for {n_outputs} outputs: one for each, two for one.")
     for name in ("values", "base"):
         array = getattr(model, name)
         if is_concrete(array) and not np.isfinite(np.asarray(array)).all():
@@ -379,35 +425,43 @@ def check_additive(model: AdditiveTrees) -> None:
 
 @jit
 def _with_base(base: Array, sums: list[TwoFloat]) -> Array:
-    """Return the sums of all groups (`AdditiveTrees._groups`) side by side, plus the base: ``[instances outputs]``."""
+    """Return the sums of all groups of trees side by side, plus ``base [outputs]``, as ``[instances outputs]``.
+
+    ``sums`` has those of each group, `AdditiveTrees._groups`.
+    """
     total = TwoFloat(*(jnp.concatenate(parts, axis=-1) for parts in zip(*sums, strict=True)))
     return total.plus(TwoFloat(base, jnp.zeros_like(base))).value
 
 
 @jit(static_argnums=(0, 1))
 def _linked(link: str, n_classes: int | None, raw: Array) -> Array:
-    """Return the predictions for the sums ``raw``, as `_predictions` does, by a compiled program."""
+    """Return the predictions for the sums ``raw`` by a compiled program; arguments are those of `_predictions`."""
     return _predictions(link, n_classes, raw)
 
 
 def _predictions(link: str, n_classes: int | None, raw: Array) -> Array:
-    """Return the predictions for sums ``raw [instances outputs]``; for a regressor's single output ``[instances]``."""
+    """Return the predictions of `AdditiveTrees.predict` for the sums ``raw [instances outputs]``.
+
+    They are ``[instances outputs]``, or ``[instances classes]`` for a classifier. ``link`` is one of `LINKS`.
+    ``n_classes`` is None for a regressor, whose single output gives ``[instances]``.
+    """
     answer = apply_link(link, raw, n_classes)
     return answer[:, 0] if n_classes is None and raw.shape[-1] == 1 else answer
 
 
 @jit(static_argnums=(2, 3))
 def _add_tree(total: TwoFloat, values: Array, output: int, has_all: bool) -> TwoFloat:
-    """Return the ``total [instances outputs]`` plus the leaf values of one tree.
+    """Return ``total [instances outputs]``, the sums so far, plus the leaf values of one tree.
 
-    If the tree's values ``has_all`` outputs they are ``[instances outputs]``, else ``[instances 1]`` for ``output``.
+    With ``has_all``, ``values`` are ``[instances outputs]``. Else they are ``[instances 1]``, for the output with the
+    index ``output``.
     """
     addend = values if has_all else jnp.zeros_like(total.high).at[:, output].set(values[:, 0])
     return total.plus(TwoFloat(addend, jnp.zeros_like(addend)))
 
 
 def apply_link(link: str, raw: Float[Array, "... outputs"], n_classes: int | None) -> Array:
-    """Return the predictions for the sums ``raw``: ``[... outputs]``, or class probabilities ``[... classes]``.
+    """Return the predictions ``[... outputs]``, or class probabilities ``[... classes]``, for the sums ``raw``.
 
     ``link`` is one of `LINKS`, and ``n_classes`` is None for a regressor. A single sum for two classes is the score of
     the second class, and its negative that of the first.
@@ -418,7 +472,7 @@ def apply_link(link: str, raw: Float[Array, "... outputs"], n_classes: int | Non
 
 
 def _one_vs_rest(raw: Float[Array, "... outputs"]) -> Float[Array, "... outputs"]:
-    """Return the logistic function of each of the sums ``raw``, divided by the total of these values."""
+    """Return the logistic function of each sum in ``raw``, divided by what these add up to."""
     shares = jax.nn.sigmoid(raw)
     return shares / sum_in_order(shares, keepdims=True)
 
@@ -444,9 +498,9 @@ class AdditiveUncertainty(NamedTuple):
 def virtual_ensemble(
     model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10
 ) -> Float[Array, "instances members outputs"]:
-    """Return the sums, before the link, of the members of a virtual ensemble; the last member is the whole model.
+    """Return the sums of each member of a virtual ensemble, before the link; the last member is the whole model.
 
-    Members, arguments and errors are those of `AdditiveTrees.virtual_uncertainty`; several outputs are allowed here.
+    Members, arguments and errors are those of `AdditiveTrees.virtual_uncertainty`, but several outputs are allowed.
     """
     check_integer("n_members", n_members, 1)
     if model.averaged:
@@ -462,7 +516,7 @@ def virtual_ensemble(
 
 
 def _entropy(shares: Float[Array, "... classes"]) -> Float[Array, "..."]:
-    """Return the entropy of the probabilities ``shares``, in nats."""
+    """Return the entropy, in nats, of class probabilities ``shares``, over their last axis."""
     return -sum_in_order(jax.scipy.special.xlogy(shares, shares))
 
 

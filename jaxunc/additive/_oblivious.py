@@ -49,42 +49,53 @@ MOST_WALKED = 1024
 
 
 class ObliviousTests(NamedTuple):
-    """Groups of oblivious trees: the tests of every level, the root's first, and the values of their leaves."""
+    """The tests and leaf values of oblivious trees, in groups; the levels of a tree are in order, the root's first.
+
+    A *row of codes* has the code of each instance in one column. A column has a second row if some tests send missing
+    values left, and others right.
+    """
 
     borders: Borders
-    """The borders of all tests, each once. A column has a row of codes; two if tests send missing values either way."""
+    """The borders of all tests, each once, by row of codes."""
     missing_right: Bool[Array, "rows"]
     """For each row of codes whether missing values are above all borders; else they are below all."""
     tested: Int32[Array, "groups trees levels"]
     """The row of codes that each level tests."""
     rank: UInt[Array, "groups trees levels"]
-    """Rank of each level's border among those of its row: larger codes go right. Where a tree lacks a level, it is the
-    largest number of the type."""
+    """Rank of each level's border among those of its row: larger codes go right. At levels that a less deep tree lacks,
+    it is the largest number of the type, which no code exceeds."""
     values: Float[Array, "groups trees each leaves"]
     """Values of the leaves; zeros for trees that pad the last group."""
 
 
 def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> ObliviousTests | None:
-    """Return the tests of oblivious trees; ``values`` are `AdditiveTrees.values`.
+    """Return the tests of ``trees`` if they are oblivious, with their leaves' ``values``; else None.
 
-    None for other trees and traced ones, for more than `MOST_OUTPUTS` values of a leaf, and on accelerators.
+    ``values`` are those of `AdditiveTrees`. Also None for traced trees, for more than `MOST_OUTPUTS` values of a leaf,
+    and on accelerators.
     """
     if not is_concrete(trees, values) or trees.forks is not None or values.shape[2] > MOST_OUTPUTS:
         return None
     if default_walk() != "blocks":
         return None
-    child, depth = np.asarray(trees.child), np.asarray(trees.tree_depth)
+    child = np.asarray(trees.child)
+    depth = np.asarray(trees.tree_depth)
     nodes = np.arange(child.shape[1])
-    is_inner = nodes < 2.0 ** depth[:, None] - 1  # if trees are complete, with nodes numbered level by level
+    # Trees must be complete, with nodes numbered level by level.
+    is_inner = nodes < 2.0 ** depth[:, None] - 1
     if not np.array_equal(child, np.where(is_inner, 2 * nodes + 1, nodes)):
         return None
-    first_of_level = 2 ** np.floor(np.log2(nodes + 1)).astype(np.int64) - 1  # the first node of a node's level
+    # Every node must make the test of the first node of its level.
+    first_of_level = 2 ** np.floor(np.log2(nodes + 1)).astype(np.int64) - 1
     arrays = [np.asarray(array) for array in (trees.feature, trees.threshold, trees.missing_right)]
     if any(np.any((array != array[:, first_of_level]) & is_inner) for array in arrays):
         return None
-    deepest, tree = int(depth.max()), np.arange(len(depth))[:, None]
-    level = np.arange(deepest) - (deepest - depth[:, None])  # less deep trees lack the first ones
-    node, is_level = 2 ** np.maximum(level, 0) - 1, level >= 0
+    # All trees get as many levels as the deepest; less deep ones lack the first of these, [trees levels].
+    deepest = int(depth.max())
+    tree = np.arange(len(depth))[:, None]
+    level = np.arange(deepest) - (deepest - depth[:, None])
+    is_level = level >= 0
+    node = 2 ** np.maximum(level, 0) - 1
     leaves = np.minimum(2 ** depth[:, None] - 1 + np.arange(2**deepest), len(nodes) - 1)
     leaf_values = np.moveaxis(np.asarray(values)[tree, leaves], 2, 1)
     feature, threshold, missing_right = (array[tree, node][is_level] for array in arrays)
@@ -92,19 +103,22 @@ def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> Oblivio
 
 
 def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> ObliviousTests:
-    """Return the tests of oblivious trees with ranks in place of borders, in equal groups of `MOST_TOGETHER` at most.
+    """Return the tests of oblivious trees with ranks in place of borders, in groups of equal size.
 
-    ``tests`` has a row (feature, whether missing values go right, threshold) for each level of each tree. ``is_level
-    [trees levels]`` tells where these levels are: trees that are less deep than the deepest lack the first ones, at
-    which all instances go left. ``values [trees each leaves]`` are the values of the leaves.
+    ``is_level [trees levels]`` says which levels a tree has: less deep trees lack the first ones, where all instances
+    go left. ``tests`` has a row for each of these levels: feature, whether missing values go right, threshold. ``values
+    [trees each leaves]`` are the values of the leaves.
 
-    A rank is the border's position among those of all trees with the same feature and side of missing values.
+    A group has `MOST_TOGETHER` trees at most. A rank is the border's position among those of all trees with the same
+    feature and side of missing values.
     """
+    # The distinct borders, with the index of each level's; then the distinct rows of codes, with that of each border.
     borders, border = np.unique(tests, axis=0, return_inverse=True)
     rows, row = np.unique(borders[:, :2], axis=0, return_inverse=True)
     rank = np.arange(len(row)) - np.searchsorted(row, row)  # borders are sorted by row, so that a row's are together
+    # The narrowest unsigned type whose largest number is no rank.
     n_ranks = int(rank.max(initial=0)) + 1
-    dtype = np.dtype(np.uint8 if n_ranks <= 255 else np.uint16 if n_ranks <= 65_535 else np.uint32)
+    dtype = np.min_scalar_type(n_ranks)
 
     columns = rows if len(rows) else np.zeros((1, 2), np.int64)
     shared_borders = Borders.of(row, borders[:, 2], columns[:, 0])
@@ -112,7 +126,8 @@ def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) ->
     missing_right[: len(columns)] = columns[:, 1]
     row_of_level = np.zeros(is_level.shape, np.int32)
     rank_of_level = np.full(is_level.shape, np.iinfo(dtype).max, dtype)
-    row_of_level[is_level], rank_of_level[is_level] = row[border.reshape(-1)], rank[border.reshape(-1)]
+    row_of_level[is_level] = row[border.reshape(-1)]
+    rank_of_level[is_level] = rank[border.reshape(-1)]
     n_groups = max(1, ceil_div(len(values), MOST_TOGETHER))
     size = ceil_div(len(values), n_groups)
 
@@ -132,10 +147,10 @@ def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) ->
 
 
 class ObliviousSums:
-    """The sums of oblivious trees' leaf values, with twice a float's precision; `answer` is as that of a bound forest.
+    """Oblivious trees bound to the sums of their leaf values: `answer` is as that of a bound forest.
 
-    ``levels`` are the tests of `levels_of`. ``walk`` returns the same trees as an ordinary bound forest, which answers
-    few instances faster.
+    Sums are sums of two floats. ``levels`` are the tests that `levels_of` returns, for data of ``n_features`` columns.
+    ``walk()`` returns the same trees as an ordinary bound forest, which answers few instances faster.
     """
 
     def __init__(self, levels: ObliviousTests, n_features: int, walk: Callable[[], BoundForest[TwoFloat]]):
@@ -143,7 +158,7 @@ class ObliviousSums:
         self._n_trees = levels.tested.shape[0] * levels.tested.shape[1]
 
     def walk_for(self, n_instances: int) -> BoundForest[TwoFloat] | None:
-        """Return the same trees as an ordinary bound forest, if it is faster for so few ``n_instances``; else None."""
+        """Return the same trees as an ordinary bound forest if that is faster for ``n_instances``; else None."""
         return self._walked if n_instances * self._n_trees <= MOST_WALKED else None
 
     @cached_property
@@ -152,15 +167,17 @@ class ObliviousSums:
         return self._walk()
 
     def answer(self, X: Encoded) -> TwoFloat:
-        """Return the sums ``[instances each]`` over the trees for instances of `encode_for`."""
+        """Return the sums over trees ``[instances each]`` for instances ``X`` that `encode_for` returned."""
         if (walk := self.walk_for(len(X.values))) is not None:
             return walk.answer(X)
         n_columns = max(len(self._levels.missing_right), self._n_features * (1 + X.missing))
         block = block_size("blocks", self._levels.values.shape[1], n_columns)
         small = tuple(Chunk(size, min(size, block)) for size in SMALL)
-        shapes, threads = Shapes(Chunk(2048, block), Chunk(8192, block), small), cores()
+        shapes = Shapes(Chunk(2048, block), Chunk(8192, block), small)
+        threads = cores()
 
         def score(part: Part) -> TwoFloat:
+            """Return the sums for the instances of a part of ``X``."""
             return _sums(X.missing, part.chunk.block, self._levels, part.of(X.values), np.int32(part.n_blocks))
 
         return drive(score, cut(len(X.values), shapes, threads), threads)
@@ -168,18 +185,19 @@ class ObliviousSums:
 
 @partial(HostProgram, static_argnums=(0, 1))
 def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks: Array) -> TwoFloat:
-    """Return the sums of leaf values ``[instances each]`` for the rows ``x`` of a chunk.
+    """Return the sums of leaf values ``[instances each]`` for ``x``, the rows of a chunk.
 
-    Only the first ``n_blocks`` blocks, of ``block`` instances each, are answered; other rows are zeros. ``missing``
-    tells whether values may be missing. ``levels`` are the tests of the trees.
+    Only the first ``n_blocks`` blocks, of ``block`` instances each, are answered; other rows are zeros. ``levels`` are
+    the tests of the trees, and ``missing`` tells whether values may be missing.
     """
-    n_outputs, dtype = levels.values.shape[2], levels.values.dtype
+    n_outputs = levels.values.shape[2]
+    dtype = levels.values.dtype
     borders = levels.borders
     if missing:  # `column_keys` has each column twice; missing values are largest in the second copy
         borders = borders._replace(column=borders.column + x.shape[1] * levels.missing_right.astype(jnp.int32))
 
     def add_block(i, sums):
-        """Return ``sums``, the floats of all instances, with those of block ``i`` written."""
+        """Return ``sums``, (high, low) of all instances, with those of block ``i`` filled in."""
         rows = lax.dynamic_slice_in_dim(x, i * block, block)
         codes = codes_of(by_column(column_keys(rows, missing=missing)), block, borders)
         codes = codes.astype(levels.rank.dtype)
@@ -196,17 +214,21 @@ def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks:
 
 
 def _with_group(codes: UInt[Array, "rows row"], sums: list, trees: tuple) -> tuple[list, None]:
-    """Return a block's sums plus the values of a group of trees, added tree by tree as `exact_sum` does; and None.
+    """Return (a block's sums plus the leaf values of a group of trees, None): a step of `lax.scan`.
 
-    It is a step of a scan, which demands the None. ``codes`` are those of `codes_of`. ``sums`` has (high, low)
-    ``[block]`` for each value of a leaf. ``trees`` has (tested, rank, values) of the group (`ObliviousTests`).
+    ``codes`` are those of `codes_of`, with a row for each row of codes. ``sums`` has (high, low) ``[block]`` for each
+    value of a leaf. ``trees`` has (tested, rank, values) of the group (`ObliviousTests`). Trees are added one by one,
+    as `exact_sum` does.
     """
     tested, rank, values = trees
-    block, depth = codes.shape[1] - GAP_OF_CODES, tested.shape[1]
-    leaf_type = jnp.uint8 if depth <= 8 else jnp.uint16 if depth <= 16 else jnp.uint32  # a bit for a level
+    block = codes.shape[1] - GAP_OF_CODES
+    depth = tested.shape[1]
+    # A leaf's number has a bit for each level.
+    wide_type = jnp.uint16 if depth <= 16 else jnp.uint32
+    leaf_type = jnp.uint8 if depth <= 8 else wide_type
 
     def leaves(_, tree):
-        """Return (None, number of each instance's leaf in a tree: a bit for each level); ``tree`` is (tested, rank)."""
+        """Return (None, the number of each instance's leaf in one tree); ``tree`` is its (tested, rank)."""
         tested, rank = tree
         leaf = jnp.zeros(block, leaf_type)
         for level in range(depth):
@@ -215,8 +237,9 @@ def _with_group(codes: UInt[Array, "rows row"], sums: list, trees: tuple) -> tup
         return None, leaf
 
     def add(sums, tree):
-        """Return the ``sums`` (high, low) of one output plus a tree's values; ``tree`` is (leaves, values)."""
-        (high, low), (leaf, values) = sums, tree
+        """Return (``sums`` plus a tree's values, None): ``sums`` are (high, low), ``tree`` is (leaves, values)."""
+        high, low = sums
+        leaf, values = tree
         high, error = two_sum(high, take(values, leaf.astype(jnp.int32)))
         return (high, low + error), None
 

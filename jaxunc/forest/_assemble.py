@@ -21,7 +21,7 @@ from ._forest import Forest, Trees
 
 
 class TreeNodes(NamedTuple):
-    """Nodes of one tree ``[nodes]`` in any order, the root first; a leaf has negative numbers as children."""
+    """The nodes of one tree, as arrays ``[nodes]`` in any order, the root first; leaves have negative children."""
 
     feature: np.ndarray
     """Column that each node tests."""
@@ -36,9 +36,10 @@ class TreeNodes(NamedTuple):
 
 
 def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return counts ``[... classes]``, each rounded if an integer is within 1e-9 times the size of its leaf ``[...]``.
+    """Return ``counts [... classes]``, rounded where an integer is as near as 1e-9 times the leaf's size.
 
-    scikit-learn stores fractions; multiplied by the size they are off by up to 2e-13, which breaks ties and parities.
+    ``sizes [...]`` has the sizes; those below 1 count as 1. scikit-learn stores fractions. Multiplied by the size they
+    are off by up to 2e-13, which breaks ties and parities.
     """
     nearest = np.rint(counts)
     is_close = np.abs(counts - nearest) <= 1e-9 * np.maximum(sizes, 1.0)[..., None]
@@ -46,14 +47,15 @@ def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[np.ndarray]]:
-    """Return (trees, index of each node): trees as padded arrays, their nodes level by level, siblings side by side.
+    """Return (trees as padded arrays, the index of each node there): nodes level by level, siblings side by side.
 
-    ``nodes`` has an entry for each tree, and so have the indices, arrays ``[nodes]`` in the order of that entry. The
-    input is not checked; `check_trees` checks the result.
+    ``nodes`` has an entry for each tree. So have the indices, arrays ``[nodes]`` in that entry's order; nodes that the
+    root does not lead to have 0. ``columns`` is the field of `Trees`. The input is not checked; `check_trees` checks
+    the result.
     """
     n_trees = len(nodes)
     # Unused slots stay leaves that no path leads to: their child is the slot itself, and no key passes their threshold.
-    width = power_of_two(max(len(t.feature) for t in nodes), 64)
+    width = power_of_two(max(len(tree.feature) for tree in nodes), 64)
     feature = np.zeros((n_trees, width), np.int32)
     threshold = np.full((n_trees, width), NAN_LAST, np.int32)
     child = np.tile(np.arange(width, dtype=np.int32), (n_trees, 1))
@@ -88,10 +90,11 @@ def assemble(
     n_samples: float,
     class_labels: tuple[Any, ...],
 ) -> Forest:
-    """Return a forest of trees, and of class counts ``[nodes classes]`` for each tree, which are read at leaves.
+    """Return a forest of the trees ``nodes`` with class ``counts``, an array ``[nodes classes]`` for each tree.
 
-    ``nodes`` and ``counts`` have an entry for each tree. ``columns`` is the field of `Trees`; ``prior``, ``n_samples``
-    and ``class_labels`` are those of `Forest`. Only types and ranges are checked; `check_forest` checks the result.
+    Counts are read at leaves. ``columns`` is the field of `Trees`; ``prior``, ``n_samples`` and ``class_labels`` are
+    those of `Forest`. Only types and ranges are checked, by a TypeError or a ValueError; `check_forest` checks the
+    result.
     """
     check_kind("nodes", nodes, Sequence, "a list of TreeNodes, one per tree")
     check_collection("counts", counts, "a list of arrays [nodes classes], one per tree")
@@ -102,20 +105,22 @@ def assemble(
     if not nodes:
         raise ValueError(f"nodes={nodes!r} holds no tree; pass one TreeNodes at least.")
     trees, indices = lay_out(nodes, columns)
-    code = np.zeros((trees.n_trees, trees.n_nodes), np.int32)
-    leaf_rows, leaf_slots = [], []
+    # Distinct rows of each tree first: there are few, so that sorting those of all trees together is quick.
+    leaf_rows = []  # the distinct counts of each tree
+    leaf_slots = []  # (the indices of its leaves, the row of each among the distinct counts)
     for tree, index, tree_counts in zip(nodes, indices, counts, strict=True):
         leaves = np.flatnonzero(tree.left < 0)
-        # Distinct rows of each tree first: there are few, so that sorting those of all trees together is quick.
-        rows, inverse = distinct_rows(tree_counts[leaves])
+        rows, row_of_leaf = distinct_rows(tree_counts[leaves])
         leaf_rows.append(rows)
-        leaf_slots.append((index[leaves], inverse))
+        leaf_slots.append((index[leaves], row_of_leaf))
     # Row 0 is the zero vector: counts are not negative, so it is the first of the sorted rows.
-    table, inverse = distinct_rows(np.concatenate([np.zeros((1, len(class_labels))), *leaf_rows]))
+    table, table_row = distinct_rows(np.concatenate([np.zeros((1, len(class_labels))), *leaf_rows]))
     # Each tree's distinct rows begin where those of the trees before end; row 0 comes before all of them.
-    ends, dtype = np.cumsum([1] + [len(rows) for rows in leaf_rows]), jnp.result_type(float)
-    for t, (slots, row_index) in enumerate(leaf_slots):
-        code[t, slots] = inverse[ends[t] : ends[t + 1]][row_index]
+    ends = np.cumsum([1] + [len(rows) for rows in leaf_rows])
+    code = np.zeros((trees.n_trees, trees.n_nodes), np.int32)
+    for t, (slots, row_of_leaf) in enumerate(leaf_slots):
+        code[t, slots] = table_row[ends[t] : ends[t + 1]][row_of_leaf]
+    dtype = jnp.result_type(float)
     return Forest(
         trees=trees,
         count_table=padded_table(table),
@@ -127,14 +132,16 @@ def assemble(
 
 
 def _inner_by_level(tree: TreeNodes) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return (inner nodes, distinct left children in the order in which they are laid out, depth) of a tree.
+    """Return (inner nodes, distinct left children, depth) of ``tree``; the depth is the tests on the longest path.
 
-    Nodes are in the order of levels, so that a tree's top lies together in a cache. If nodes share children, only the
-    left children are in this order, by the longest path to each.
+    Left children are in the order in which `lay_out` gives them slots: level by level, so that a tree's top lies
+    together in a cache. If nodes share children, a child's level is the length of the longest path to it.
     """
     is_tree = np.bincount(tree.left[tree.left >= 0], minlength=1).max() < 2
     children = np.stack([tree.left, tree.right], axis=1)
-    longest, levels, level = np.zeros(len(tree.left), np.int64), [], np.array([0])
+    longest = np.zeros(len(tree.left), np.int64)  # the length of the longest path to each node
+    levels = []  # the inner nodes of each level
+    level = np.array([0])
     while True:
         longest[level] = len(levels)
         level = level[tree.left[level] >= 0]
@@ -159,7 +166,7 @@ _MOST_CELLS = 2**24
 
 
 class Intervals(NamedTuple):
-    """A test of intervals: all numbers cut into neighbouring intervals, each of which goes left or right."""
+    """A test of intervals: all numbers are cut into neighbouring intervals, and each of these goes left or right."""
 
     upper: Int32[np.ndarray, " inner"]
     """The largest order key in each interval but the last, in rising order."""
@@ -170,21 +177,22 @@ class Intervals(NamedTuple):
 
 
 class IntervalNode(NamedTuple):
-    """A test of intervals that a tree stores as several nodes, all paths of which end in the same two children."""
+    """A test of intervals that a tree stores as several nodes; all their paths end in the same two children."""
 
     tree: int
+    """The index of the tree."""
     node: int
-    """The test's first node."""
+    """The test's first node, as its index in the tree."""
     child: int
     """The left child of the test's last nodes."""
     intervals: Intervals
 
 
 def with_interval_tests(nodes: TreeNodes, tests: Mapping[int, Intervals]) -> TreeNodes:
-    """Return a tree in which each node among the keys of ``tests`` makes the test of intervals of that key.
+    """Return the tree ``nodes`` with tests of intervals: ``tests`` has them by the indices of their nodes.
 
-    The feature and the two children stay those of the node, which becomes the test's first node. Its binary tests are
-    as deep as the logarithm of the number of intervals. New nodes lie behind the nodes of the tree.
+    Such a node keeps its feature and its two children, and becomes the first node of its test. The test's binary tests
+    are as deep as the logarithm of the number of intervals. New nodes lie behind the nodes of the tree.
     """
     builder = _NodesWithTests(nodes)
     for node, intervals in tests.items():
@@ -193,51 +201,56 @@ def with_interval_tests(nodes: TreeNodes, tests: Mapping[int, Intervals]) -> Tre
 
 
 def _merge_intervals(test: Intervals) -> Intervals:
-    """Return an equal test without empty intervals, in which neighbouring intervals go to different sides."""
-    upper, goes_left = np.asarray(test.upper), np.asarray(test.goes_left, bool)
+    """Return ``test`` without empty intervals, and with neighbours joined that go to the same side."""
+    upper = np.asarray(test.upper)
+    goes_left = np.asarray(test.goes_left, bool)
     # An interval with the same upper key as the one before it is empty. (Keys are compared, not subtracted: the
     # difference of keys of two signs may not fit into int32.)
     is_not_empty = np.append(True, upper[1:] > upper[:-1]) if len(upper) else np.zeros(0, bool)
-    upper, goes_left = upper[is_not_empty], np.append(goes_left[:-1][is_not_empty], goes_left[-1])
+    upper = upper[is_not_empty]
+    goes_left = np.append(goes_left[:-1][is_not_empty], goes_left[-1])
+    # An interval ends where the side changes.
     changes = goes_left[1:] != goes_left[:-1]
     return Intervals(upper[changes], np.append(goes_left[:-1][changes], goes_left[-1]), test.missing_left)
 
 
 class _NodesWithTests:
-    """The nodes of a tree while tests of intervals are added to it."""
+    """The nodes of a tree to which `add` adds tests of intervals; ``nodes`` are the tree without these tests."""
 
     def __init__(self, nodes: TreeNodes):
         self._tree = nodes
-        self._arrays = [np.array(part) for part in nodes]
+        self._arrays = [np.array(array) for array in nodes]  # the fields of `TreeNodes`, changed in place
         self._new: list[tuple[int, int, int, int, bool]] = []  # the fields of each new node
         self._number = len(nodes.feature)  # of nodes, new ones among them
 
     def nodes(self) -> TreeNodes:
         """Return the nodes of the tree, and behind them the new ones."""
-        columns = zip(*self._new, strict=True) if self._new else ((),) * 5
-        old_and_new = zip(self._arrays, columns, strict=True)
+        new_values = zip(*self._new, strict=True) if self._new else ((),) * 5  # of each field
+        old_and_new = zip(self._arrays, new_values, strict=True)
         return TreeNodes(*(np.append(old, np.array(new, old.dtype)) for old, new in old_and_new))
 
     def add(self, node: int, test: Intervals) -> None:
-        """Replace the test of ``node`` by a test of intervals, one of `_merge_intervals`."""
+        """Replace the test of ``node`` by ``test``, one of intervals that `_merge_intervals` returned."""
         children = int(self._tree.left[node]), int(self._tree.right[node])
         # A left interval and the right one behind it are one binary test. Tests above it cut between such pairs.
         pairs = np.flatnonzero(test.goes_left[1:])
         bounds = [0, *(pairs + 1).tolist(), len(test.goes_left)]
-        self._node(node, int(self._tree.feature[node]), children, test, bounds)
+        self._write(node, int(self._tree.feature[node]), children, test, bounds)
 
-    def _node(self, index: int | None, feature: int, children: tuple[int, int], test: Intervals, bounds: list) -> int:
-        """Write some of a test's last nodes, and nodes that choose among these; return the index of their common root.
+    def _write(self, index: int | None, feature: int, children: tuple[int, int], test: Intervals, bounds: list) -> int:
+        """Write binary tests of ``feature`` for neighbouring intervals of ``test``; return the index of the topmost.
 
-        ``bounds`` has the first interval of each of the last nodes, and the end of the last interval. All nodes test
-        ``feature``, and last nodes have ``children``. The root is written at ``index``, or for None as a new node.
+        A *last node* is for one interval, or for a left one and the right one behind it; its children are ``children``.
+        The nodes above choose among last nodes by bisection. ``bounds`` has the first interval of each last node, and
+        the end of the last interval. The topmost node is written at ``index``, or, if that is None, as a new node.
         """
         if len(bounds) > 2:
             middle = len(bounds) // 2
+            left = self._write(None, feature, children, test, bounds[: middle + 1])
+            right = self._write(None, feature, children, test, bounds[middle:])
             # A missing value goes left down to the test of the first intervals, which sends it to its side.
-            left = self._node(None, feature, children, test, bounds[: middle + 1])
-            right = self._node(None, feature, children, test, bounds[middle:])
-            return self._put(index, (feature, int(test.upper[bounds[middle] - 1]), left, right, False))
+            missing_right = False
+            return self._put(index, (feature, int(test.upper[bounds[middle] - 1]), left, right, missing_right))
         first, end = bounds  # one interval, or a left one and the right one behind it
         # A single interval goes to one side: no key is beyond the largest, and every key is beyond the least less 1.
         sends_all = _LARGEST if test.goes_left[first] else _LEAST - 1
@@ -246,7 +259,10 @@ class _NodesWithTests:
         return self._put(index, (feature, threshold, *children, missing_right))
 
     def _put(self, index: int | None, row: tuple[int, int, int, int, bool]) -> int:
-        """Write a node with the fields ``row`` (`TreeNodes`) at ``index``, for None as a new node; return its index."""
+        """Write a node with the fields ``row`` of `TreeNodes`; return its index.
+
+        It is written at ``index``, or, if that is None, as a new node.
+        """
         if index is None:
             self._new.append(row)
             self._number += 1
@@ -257,12 +273,13 @@ class _NodesWithTests:
 
 
 class IntervalTests(NamedTuple):
-    """All tests of intervals that trees store as several nodes, as arrays (an `IntervalNode` is one test).
+    """All tests of intervals that trees store as several nodes, as arrays; an `IntervalNode` is one such test.
 
     A *piece* is the range of order keys that reach one of a test's last nodes. Pieces are sorted by test, then by key.
     """
 
     tree: Int64[np.ndarray, " tests"]
+    """The tree of each test."""
     node: Int64[np.ndarray, " tests"]
     """The first node of each test."""
     child: Int64[np.ndarray, " tests"]
@@ -282,25 +299,45 @@ class IntervalTests(NamedTuple):
 
 
 def interval_tests(trees: Trees) -> IntervalTests | None:
-    """Return the tests of intervals that trees store as several nodes; None where no nodes share children."""
+    """Return all tests of intervals that ``trees`` store as several nodes; None if no nodes share children."""
+    # Nodes are numbered over all trees: by their index in the flattened arrays.
     n_nodes = trees.n_nodes
-    nodes = np.arange(trees.n_trees * n_nodes)  # numbered over all trees
     child = (np.asarray(trees.child) + np.arange(trees.n_trees)[:, None] * n_nodes).ravel()
     has_several = has_several_parents(child)
     if has_several is None:
         return None
     arrays = trees.feature, trees.threshold, trees.missing_right
     feature, threshold, missing_right = (np.asarray(array).ravel() for array in arrays)
+    end, tests = _ends_of_tests(child, feature, has_several)
+    pieces, within = _pieces_of_tests(child, threshold, end, tests)
+    # A missing value goes from each test's first node down to one of its last nodes, which has the end as its child.
+    last_node = tests
+    while (is_above := child[last_node] != end[last_node]).any():
+        last_node = np.where(is_above, child[last_node] + missing_right[last_node], last_node)
+    tree, node = np.divmod(tests, n_nodes)
+    return IntervalTests(
+        tree, node, end[tests] - tree * n_nodes, ~missing_right[last_node], within.reshape(trees.child.shape), *pieces.T
+    )
+
+
+def _ends_of_tests(child: np.ndarray, feature: np.ndarray, has_several: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (the end of each node or -1, the first nodes of all tests of intervals).
+
+    A node's *end* is a left child that several nodes share, and that all paths from the node lead to. The nodes on
+    these paths test one column. ``has_several`` says which nodes have several parents. ``child`` and ``feature`` are
+    fields of `Trees`, flattened, with nodes numbered over all trees.
+    """
+    nodes = np.arange(len(child))
     inner = np.flatnonzero(child != nodes)
     has_shared = has_several[child[inner]] | has_several[child[inner] + 1]
-    level, unshared = inner[has_shared], inner[~has_shared]  # level: the nodes whose end was found last
     parent = np.full(len(nodes), -1)
+    unshared = inner[~has_shared]
     parent[child[unshared]] = parent[child[unshared] + 1] = unshared
-    # The left child at which all paths from a node end, if they test one column; else -1. Last nodes have it at once; a
-    # node above has it where its two children agree.
+    # Last nodes have an end at once. A node above has it where its two children agree.
     end = np.full(len(nodes), -1)
+    level = inner[has_shared]  # the nodes whose end was found last
     end[level] = child[level]
-    upper_nodes = [level[:0]]
+    upper_levels = [level[:0]]  # nodes above last nodes, by the round that found their ends; none in the first
     while level.size:
         node = np.unique(parent[level])
         node = node[node >= 0]
@@ -309,38 +346,49 @@ def interval_tests(trees: Trees) -> IntervalTests | None:
         ends_agree &= (feature[left] == feature[node]) & (feature[left + 1] == feature[node])
         level = node[ends_agree]
         end[level] = end[child[level]]
-        upper_nodes.append(level)
-    upper_nodes = np.sort(np.concatenate(upper_nodes))
+        upper_levels.append(level)
+    # A test's first node is the topmost of these: its parent is not among them.
+    upper_nodes = np.sort(np.concatenate(upper_levels))
     is_upper = np.append(np.zeros(len(nodes), bool), False)  # the last entry is for the parent -1 of a root
     is_upper[upper_nodes] = True
-    tests = upper_nodes[~is_upper[parent[upper_nodes]]]
-    # From each test's first node down, with the range of keys that reach each node.
-    node, test, below = tests, np.arange(len(tests)), np.full(len(tests), _LEAST - 1, np.int64)
-    last, pieces = np.full(len(tests), _LARGEST), [np.zeros((0, 4), np.int64)]
-    within, last_node = np.zeros(len(nodes), bool), tests
+    return end, upper_nodes[~is_upper[parent[upper_nodes]]]
+
+
+def _pieces_of_tests(
+    child: np.ndarray, threshold: np.ndarray, end: np.ndarray, tests: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (a row of test, below, cut and last for each piece; whether each node is in a test, but not its first).
+
+    The columns of a row are fields of `IntervalTests`, where they are explained, and so is their order. ``tests`` are
+    the first nodes, and ``end`` the ends of nodes (`_ends_of_tests`). ``child`` and ``threshold`` are fields of
+    `Trees`, flattened, with nodes numbered over all trees.
+    """
+    pieces = [np.zeros((0, 4), np.int64)]
+    within = np.zeros(len(child), bool)
+    # From each test's first node down, with the range of keys that reach each node: below < key <= last.
+    node = tests
+    test = np.arange(len(tests))
+    below = np.full(len(tests), _LEAST - 1, np.int64)
+    last = np.full(len(tests), _LARGEST)
     while node.size:
         cut = np.clip(threshold[node].astype(np.int64), below, last)
         is_last = child[node] == end[node]
         pieces.append(np.stack([test, below, cut, last], axis=1)[is_last])
         node, test, below, cut, last = (array[~is_last] for array in (node, test, below, cut, last))
+        # The left child gets the keys up to the cut, the right one those above.
         node = np.concatenate([child[node], child[node] + 1])
-        test, below, last = np.tile(test, 2), np.concatenate([below, cut]), np.concatenate([cut, last])
+        test = np.tile(test, 2)
+        below, last = np.concatenate([below, cut]), np.concatenate([cut, last])
         within[node] = True
-        # Where a missing value arrives, at last one of the test's last nodes.
-        last_node = np.where(child[last_node] == end[last_node], last_node, child[last_node] + missing_right[last_node])
     piece = np.concatenate(pieces)
-    piece = piece[np.lexsort((piece[:, 3], piece[:, 2], piece[:, 1], piece[:, 0]))]
-    tree, index = np.divmod(tests, n_nodes)
-    return IntervalTests(
-        tree, index, end[tests] - tree * n_nodes, ~missing_right[last_node], within.reshape(trees.child.shape), *piece.T
-    )
+    return piece[np.lexsort((piece[:, 3], piece[:, 2], piece[:, 1], piece[:, 0]))], within
 
 
 def has_several_parents(left_of: np.ndarray) -> Bool[np.ndarray, " nodes"] | None:
     """Return whether each node has several parents; None if no node has, as in ordinary trees.
 
-    ``left_of`` has each node's left child, in a leaf the leaf itself. Nodes are numbered over all trees: by their index
-    in the flattened ``[trees nodes]`` arrays.
+    Nodes are numbered over all trees: by their index in the flattened ``[trees nodes]`` arrays. ``left_of`` has each
+    node's left child, in a leaf the leaf itself.
     """
     left = left_of[left_of != np.arange(left_of.size)]
     is_child = np.zeros(left_of.size, bool)
@@ -351,7 +399,7 @@ def has_several_parents(left_of: np.ndarray) -> Bool[np.ndarray, " nodes"] | Non
 
 
 def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "trees nodes"]]:
-    """Return (tests of intervals that trees store as several nodes, whether each node is in a test but not its first).
+    """Return (tests of intervals that ``trees`` store as several nodes, whether each node is in a test, but not first).
 
     Raises a ValueError if nodes share children in any other way: if a node has two parents even when each test is one
     node again.
@@ -363,9 +411,11 @@ def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "
     # Each piece is two intervals: the keys ``below + 1 … cut`` go left, ``cut + 1 … last`` go right.
     below = np.stack([all_tests.below, all_tests.cut], axis=1).ravel()
     upper = np.stack([all_tests.cut, all_tests.last], axis=1).ravel()
-    goes_left, test = np.tile([True, False], len(all_tests.of)), all_tests.of.repeat(2)
     has_keys = upper > below
-    upper, goes_left, test = upper[has_keys].astype(np.int32), goes_left[has_keys], test[has_keys]
+    upper = upper[has_keys].astype(np.int32)
+    goes_left = np.tile([True, False], len(all_tests.of))[has_keys]
+    test = all_tests.of.repeat(2)[has_keys]
+    # The intervals of test i lie between ends[i] and ends[i + 1].
     ends = np.searchsorted(test, np.arange(len(all_tests.tree) + 1)).tolist()
     fields = (array.tolist() for array in (all_tests.tree, all_tests.node, all_tests.child, all_tests.missing_left))
     tests = []
@@ -376,7 +426,7 @@ def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "
 
 
 def _check_parents(trees: Trees, tests: IntervalTests) -> None:
-    """Raise a ValueError if a node has several parents even when each of the trees' ``tests`` is one node."""
+    """Raise a ValueError if a node of ``trees`` has several parents, when each of ``tests`` counts as one node."""
     child = np.array(trees.child)
     child[tests.tree, tests.node] = tests.child
     tree, node = np.nonzero(reached_nodes(child) & ~tests.within & (child != np.arange(trees.n_nodes)))
@@ -391,13 +441,14 @@ def _check_parents(trees: Trees, tests: IntervalTests) -> None:
 
 
 class ColumnSets(NamedTuple):
-    """The distinct sets of values that tests of intervals of one column send right; a set holds codes of values.
+    """The distinct sets of values that tests of intervals of one column send right.
 
-    A value's code is the number of borders that are below its order key; the largest code is that of a missing value.
+    A set holds codes of values. A value's code is the number of borders that are below its order key; the largest code
+    is that of a missing value.
     """
 
     border: Int32[np.ndarray, " borders"]
-    """Order keys, in rising order."""
+    """The fields ``below``, ``cut`` and ``last`` of all pieces of these tests, each key once, in rising order."""
     goes_right: Bool[np.ndarray, "sets codes"]
     """Whether each set sends each code right."""
     tree: Int64[np.ndarray, " sets"]
@@ -409,15 +460,18 @@ class ColumnSets(NamedTuple):
 
 
 def column_sets(tests: IntervalTests, test: Int64[np.ndarray, " tests"]) -> ColumnSets:
-    """Return the sets of one column; ``test`` has the positions in ``tests`` of all tests of that column."""
+    """Return the sets that tests of one column send right; ``test`` has the positions of these tests in ``tests``."""
     index = np.full(len(tests.tree), -1)
     index[test] = np.arange(len(test))
     is_of_column = index[tests.of] >= 0
     below, cut, last = tests.below[is_of_column], tests.cut[is_of_column], tests.last[is_of_column]
-    border, goes_left = np.unique(np.concatenate([below, cut, last])), below < cut
-    owner = index[tests.of[is_of_column]][goes_left]  # the test of each piece
+    border = np.unique(np.concatenate([below, cut, last]))
+    # For each piece with keys that go left: its test, and the codes of these keys, first <= code < end.
+    goes_left = below < cut
+    owner = index[tests.of[is_of_column]][goes_left]
     first_code, end_code = (np.searchsorted(border, bound[goes_left]) + 1 for bound in (below, cut))
-    packed_rows, n_together = [], max(1, _MOST_CELLS // len(border))
+    packed_rows = []  # bits of a row for each test: which codes go right
+    n_together = max(1, _MOST_CELLS // len(border))
     for start in range(0, len(test), n_together):
         stop = min(start + n_together, len(test))
         piece_range = slice(*np.searchsorted(owner, [start, stop]))
@@ -429,23 +483,25 @@ def column_sets(tests: IntervalTests, test: Int64[np.ndarray, " tests"]) -> Colu
         goes_right[:, -1] = ~tests.missing_left[test[start:stop]]
         packed_rows.append(np.packbits(goes_right, axis=1))
     packed_rows = np.concatenate(packed_rows)
-    _, first_test, index = np.unique(packed_rows, axis=0, return_index=True, return_inverse=True)
+    _, first_test, set_of_test = np.unique(packed_rows, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first_test)  # tests are sorted by tree: so sets are in the order of the trees that test them
     goes_right = np.unpackbits(packed_rows[first_test[order]], axis=1, count=len(border) + 1).astype(bool)
-    set_number = np.argsort(order)[index.ravel()]
+    set_number = np.argsort(order)[set_of_test.ravel()]  # the position of each test's set in this order
     return ColumnSets(border.astype(np.int32), goes_right, tests.tree[test[first_test[order]]], test, set_number)
 
 
 def reached_nodes(child: Int32[np.ndarray, "trees nodes"]) -> Bool[np.ndarray, "trees nodes"]:
-    """Return whether a path from the root leads to each node, given the left child of each node (`Trees.child`)."""
+    """Return whether a path from the root leads to each node; ``child`` has left children, as `Trees.child`."""
     reached = np.zeros(child.shape, bool)
-    tree, node = np.arange(len(child)), np.zeros(len(child), np.int64)
+    tree = np.arange(len(child))
+    node = np.zeros(len(child), np.int64)
     while len(tree):
         reached[tree, node] = True
         left = child[tree, node]
         inner = left != node
         tree, left = tree[inner], left[inner]
-        tree, node = np.concatenate([tree, tree]), np.concatenate([left, left + 1])
+        tree = np.concatenate([tree, tree])
+        node = np.concatenate([left, left + 1])
         is_new = ~reached[tree, node]
         # Nodes with several parents are visited once.
         flat_index = np.unique(tree[is_new] * child.shape[1] + node[is_new])

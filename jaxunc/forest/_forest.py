@@ -23,7 +23,7 @@ leaf's siblings: "sum" adds the counts of these leaves, "average" averages their
 of the node with the multi-way test, "zeros" takes no counts."""
 
 LARGEST_SQUARE = 2**24
-"""Largest number of possible pairs of rows for which distinct pairs are marked in a table (a byte each), not sorted."""
+"""Largest number of possible pairs of rows that `_distinct_pairs` marks in a table of bytes; more are sorted."""
 
 
 class Forks(eqx.Module):
@@ -59,7 +59,7 @@ class Trees(PickledModule):
     is in a leaf once it is as long as the tree is deep. Padding nodes are leaves that no path leads to. A test of a set
     of categories is several nodes, whose paths end in the same two children.
 
-    Instances are compared as integer order keys of float32 (`jaxunc._numerics.order_key`): an instance goes right where
+    Instances are compared as integer order keys of float32 (`jaxunc._numerics.order_key`). An instance goes right where
     the key of its feature is larger than the node's ``threshold``.
     """
 
@@ -118,15 +118,20 @@ class Trees(PickledModule):
 def _expand_rows(
     table: Num[Array, "rows columns"], code: Int32[Array, "trees nodes"], is_leaf: Bool[Array, "trees nodes"]
 ) -> Num[Array, "trees nodes columns"]:
-    """Return row ``code`` of the table for each node that ``is_leaf``, and zeros for other nodes."""
+    """Return counts ``[trees nodes columns]``: row ``code`` of ``table`` for each leaf, zeros for other nodes.
+
+    ``is_leaf`` says which nodes are leaves.
+    """
     return jnp.where(is_leaf[..., None], table[code], jnp.zeros((), table.dtype))
 
 
 @jit
 def _is_leaf(child: Int32[Array, "trees nodes"]) -> Bool[Array, "trees nodes"]:
-    """Return whether each node is a leaf that a path leads to, given the left child of each node (`Trees.child`)."""
-    (n_trees, n_nodes), index = child.shape, jnp.arange(child.shape[1], dtype=jnp.int32)[None]
-    inner, trees = child != index, jnp.arange(n_trees)[:, None]
+    """Return whether each node is a leaf that a path leads to; ``child`` has the left child of each (`Trees.child`)."""
+    n_trees, n_nodes = child.shape
+    index = jnp.arange(n_nodes, dtype=jnp.int32)[None]
+    inner = child != index
+    trees = jnp.arange(n_trees)[:, None]
     # The root and the children of inner nodes are in use, all other nodes are padding. Index ``n_nodes`` is dropped.
     left = jnp.where(inner, child, n_nodes)
     is_used = (index == 0) | jnp.zeros_like(inner)
@@ -135,21 +140,21 @@ def _is_leaf(child: Int32[Array, "trees nodes"]) -> Bool[Array, "trees nodes"]:
 
 
 class CountSet(eqx.Module):
-    """A count set: the class counts of all leaves, with each distinct count vector stored once."""
+    """A count set: the class counts of all leaves of a forest. Each distinct count vector is stored once."""
 
     count_table: Num[Array, "distinct columns"]
-    """Distinct count vectors; row 0 is all zeros."""
+    """The distinct count vectors, in rows; row 0 is all zeros."""
     code: Int32[Array, "trees nodes"]
     """Row of ``count_table`` for each node."""
     fork_counts: Num[Array, "padded_forks columns"] | None = None
-    """Counts of the nodes with multi-way tests, as `Forest.fork_counts`."""
+    """Counts at the node of each fork, as `Forest.fork_counts`."""
 
 
 class Forest(PickledModule):
     """A forest: trees, and the counts in their leaves.
 
-    A leaf's class counts are row ``code`` of ``count_table``, which holds each distinct count vector once (row 0 is
-    all zeros, the counts of inner and padding nodes). So whatever depends on a leaf's counts alone is computed per
+    A leaf's class counts are row ``code`` of ``count_table``, which holds each distinct count vector once. Row 0 is
+    all zeros, the counts of inner and padding nodes. So whatever depends on a leaf's counts alone is computed per
     distinct vector. A fully grown forest with 130 000 leaves has about a thousand of them.
 
     An empty leaf holds no counts; ``empty_leaves`` says which counts an instance in it is given (`with_empty_leaves`).
@@ -223,10 +228,10 @@ class Forest(PickledModule):
         return _expand_rows(*self.leaf_rows(), self.trees.is_leaf)
 
     def leaf_rows(self) -> tuple[Num[Array, "rows columns"], Int32[Array, "trees nodes"]]:
-        """Return (count table ``[rows columns]``, row of each node ``[trees nodes]``), from which combiners lift.
+        """Return (count table ``[rows columns]``, row of each node ``[trees nodes]``): what combiners lift from.
 
-        The counts are the set ``"own"``. In the mode ``"parent"`` the table also has the counts of multi-way tests, and
-        the row of an empty leaf is that of its test. In other modes the row of an empty leaf is all zeros.
+        The counts are the set ``"own"``. The row of an empty leaf is all zeros, but in the mode ``"parent"``. There the
+        table also has the counts of multi-way tests, and an empty leaf has the row of its test.
         """
         if self.fork_counts is None or self.empty_leaves != "parent":
             return self.count_table, self.code
@@ -269,12 +274,17 @@ class Forest(PickledModule):
         return forest._with_counts_of_forks()
 
     def _with_counts_of_forks(self) -> "Forest":
-        """Return the forest with `fork_counts` if its mode is ``"parent"``, which reads them; else the same forest."""
+        """Return the forest with its `fork_counts` summed up, if they are lacking and the mode ``"parent"`` reads them.
+
+        Else return the forest unchanged. Raises a ValueError if the trees are traced.
+        """
         if self.trees.forks is None or self.fork_counts is not None or self.empty_leaves != "parent":
             return self
         counts = self.count_table[self.code]
         sums = counts_of_forks(self.trees, np.asarray(counts) if is_concrete(counts) else counts)
-        return dataclasses.replace(self, fork_counts=padded_table(sums) if isinstance(sums, np.ndarray) else sums)
+        if isinstance(sums, np.ndarray):
+            sums = padded_table(sums)
+        return dataclasses.replace(self, fork_counts=sums)
 
     def with_count_set(self, name: str, counted: "Forest") -> "Forest":
         """Return the same forest with a further count set of its leaves, for combiners that read several.
@@ -311,7 +321,7 @@ class Forest(PickledModule):
         return dataclasses.replace(self, further={**self.further, name: counted._default_counts()})
 
     def of_counting(self, name: str) -> "Forest":
-        """Return the same trees with the named count set alone, as ``"own"``; raise a ValueError if there is none."""
+        """Return the same trees with the count set ``name`` alone, as ``"own"``; a ValueError if there is none."""
         return self.reading((name,))
 
     def reading(self, names: tuple[str, ...]) -> "Forest":
@@ -336,22 +346,22 @@ class Forest(PickledModule):
         sets = {DEFAULT_COUNTS: self._default_counts(), **self.further}
         # Sets that were added before the mode became "parent" lack the counts of their forks.
         completed = [self._with_set(sets[name])._with_counts_of_forks()._default_counts() for name in names]
-        read = reduce(side_by_side, completed)
-        return self._with_set(read)._with_counts_of_forks()
+        joined = reduce(side_by_side, completed)
+        return self._with_set(joined)._with_counts_of_forks()
 
     def _with_set(self, counts: CountSet) -> "Forest":
-        """Return the same trees with ``counts`` as their only count set."""
+        """Return the same trees with ``counts`` as their only count set, ``"own"``."""
         fields = {"count_table": counts.count_table, "code": counts.code, "fork_counts": counts.fork_counts}
         return dataclasses.replace(self, **fields, further={})
 
     def _default_counts(self) -> CountSet:
-        """Return the count set ``"own"``."""
+        """Return the count set ``"own"`` as an object, without the trees."""
         return CountSet(self.count_table, self.code, self.fork_counts)
 
     def with_prior(self, prior: NumbersLike) -> "Forest":
         """Return the same forest with other prior class probabilities, for combiners made with ``forest.prior``.
 
-        Raises a TypeError unless ``prior`` holds numbers, a ValueError if it has the wrong shape, or if concrete
+        Raises a TypeError unless ``prior`` holds numbers. Raises a ValueError if it has the wrong shape, or if concrete
         probabilities are negative or do not add to 1.
 
         Parameters
@@ -372,7 +382,7 @@ class Forest(PickledModule):
     def with_empty_leaves(self, mode: str) -> "Forest":
         """Return the same forest with another mode of answering instances that end in an empty leaf.
 
-        Empty leaves are children of multi-way tests that no instance of the sample reached: their value was absent from
+        Empty leaves are children of multi-way tests that no instance of the sample reached. Their value was absent from
         the node, or from the whole sample.
 
         Parameters
@@ -409,15 +419,18 @@ class Forest(PickledModule):
 
 
 def have_same_arrays(first: Any, second: Any) -> bool:
-    """Return whether two pytrees hold equal arrays in the same order; their structures are not compared."""
-    first_leaves, second_leaves = jax.tree.leaves(first), jax.tree.leaves(second)
+    """Return whether two pytrees, ``first`` and ``second``, hold equal arrays in the same order.
+
+    Their structures are not compared.
+    """
+    first_arrays, second_arrays = jax.tree.leaves(first), jax.tree.leaves(second)
     return first is second or (
-        len(first_leaves) == len(second_leaves) and all(map(np.array_equal, first_leaves, second_leaves))
+        len(first_arrays) == len(second_arrays) and all(map(np.array_equal, first_arrays, second_arrays))
     )
 
 
 def side_by_side(first: CountSet, second: CountSet) -> CountSet:
-    """Join two count sets of the same nodes into one, with the columns of ``second`` behind those of ``first``.
+    """Return two count sets of the same nodes as one: the columns of ``first``, and behind them those of ``second``.
 
     Traceable. Outside of traces each distinct pair of rows is stored once, else each node has a row.
     """
@@ -436,31 +449,38 @@ def side_by_side(first: CountSet, second: CountSet) -> CountSet:
 
 
 def _distinct_pairs(first: CountSet, second: CountSet) -> tuple[Array, Array]:
-    """Return (``count_table``, ``code``) of two concrete count sets joined: each distinct pair of their rows once."""
-    tables = [np.asarray(count_set.count_table, np.float64) for count_set in (first, second)]
+    """Return (``count_table``, ``code``) of two count sets side by side; each distinct pair of their rows is a row.
+
+    Neither ``first`` nor ``second`` may be traced.
+    """
+    first_table, second_table = (np.asarray(count_set.count_table, np.float64) for count_set in (first, second))
     first_code, second_code = (np.asarray(count_set.code, np.int64) for count_set in (first, second))
-    n_second = len(tables[1])
+    n_second = len(second_table)
     # A pair of rows as one integer; int64, since two large tables may have more than 2³¹ pairs.
     pair = (first_code * n_second + second_code).ravel()
-    if len(tables[0]) * n_second <= LARGEST_SQUARE:
-        present = np.zeros(len(tables[0]) * n_second, bool)
-        present[pair] = present[0] = True  # row 0, all zeros, stays the first row
-        pairs, code = np.flatnonzero(present), (np.cumsum(present, dtype=np.int32) - 1)[pair]
+    # Row 0, all zeros, stays the first row: the pair 0 is always there.
+    n_possible = len(first_table) * n_second
+    if n_possible <= LARGEST_SQUARE:
+        present = np.zeros(n_possible, bool)
+        present[pair] = True
+        present[0] = True
+        pairs = np.flatnonzero(present)
+        code = (np.cumsum(present, dtype=np.int32) - 1)[pair]  # a pair's position among those that are present
     else:
         pairs, code = np.unique(np.concatenate([[0], pair]), return_inverse=True)
         code = code[1:]
-    table = padded_table(np.concatenate([tables[0][pairs // n_second], tables[1][pairs % n_second]], axis=1))
+    table = padded_table(np.concatenate([first_table[pairs // n_second], second_table[pairs % n_second]], axis=1))
     return table, jnp.asarray(code.reshape(first_code.shape).astype(np.int32), jnp.int32)
 
 
 def _to_common_dtype(first: Array, second: Array) -> list[Array]:
-    """Return both arrays of counts with their `counts_dtype`."""
+    """Return ``first`` and ``second``, arrays of counts, both with the dtype that holds both (`counts_dtype`)."""
     dtype = counts_dtype(first, second)
     return [first.astype(dtype), second.astype(dtype)]
 
 
 def check_is_forest(value: Any, name: str = "forest", *, or_trees: bool = False) -> None:
-    """Raise a TypeError, which says what to pass, unless ``value`` is a `Forest`, or with ``or_trees`` `Trees`.
+    """Raise a TypeError, which says what to pass, unless ``value`` is a `Forest`; with ``or_trees`` `Trees` pass, too.
 
     ``name`` is the name of the argument, for the message.
     """
@@ -471,7 +491,7 @@ def check_is_forest(value: Any, name: str = "forest", *, or_trees: bool = False)
 
 @singledispatch
 def way_to_forest(value: Any) -> str:
-    """Return a sentence that says how to get a `Forest` from a value that is not one.
+    """Return a sentence, for messages, that says how to get a `Forest` from ``value``, which is none.
 
     Rooms that import this one register a function for each of their classes.
     """
@@ -488,8 +508,8 @@ def counts_of_forks(
     """Return the class counts at each fork's node: the sum of the counts of the leaves below the fork's children.
 
     ``counts`` are read at leaves that are not empty; concrete ones are summed as float64, by NumPy. ``counted [forks
-    classes]`` are the counts of instances in the empty leaves, which are added, but not to traced ``counts``; None for
-    no such instances. Raises a ValueError if the trees are traced.
+    classes]``, None without any, are the counts of instances in the empty leaves. They are added to concrete ``counts``
+    alone. Raises a ValueError if the trees are traced.
     """
     assert trees.forks is not None
     if not is_concrete(trees):
@@ -499,7 +519,7 @@ def counts_of_forks(
         )
     forks = trees.forks
     tree, start, child_node = (np.asarray(array) for array in (forks.tree, forks.first, forks.node))
-    owner = np.repeat(np.arange(forks.number), np.diff(start))
+    owner = np.repeat(np.arange(forks.number), np.diff(start))  # the fork of each child
     child_counts = _totals(trees, counts)[tree[owner], child_node]
     if not isinstance(child_counts, np.ndarray):
         return jnp.zeros((forks.number, child_counts.shape[-1]), child_counts.dtype).at[owner].add(child_counts)
@@ -509,28 +529,32 @@ def counts_of_forks(
 
 
 def _totals(trees: Trees, counts):
-    """Return the summed ``counts [trees nodes classes]`` of the leaves below each node, in the same axes.
+    """Return the summed ``counts [trees nodes classes]`` of the leaves below each node, in the same shape.
 
-    A leaf has its own counts, but an empty leaf zeros. Concrete counts are summed as float64, by NumPy.
+    A leaf has its own counts, but an empty leaf zeros. Concrete counts are summed as float64, by NumPy. The ``trees``
+    must be concrete.
     """
-    child, is_empty = np.asarray(trees.child), np.asarray(trees.feature) < 0
+    child = np.asarray(trees.child)
+    is_empty = np.asarray(trees.feature) < 0
     levels = []  # (tree, node, left child) of the inner nodes of each level, from the roots down
-    tree, index = np.arange(len(child)), np.zeros(len(child), np.int64)
+    tree = np.arange(len(child))
+    node = np.zeros(len(child), np.int64)
     while True:
-        inner = child[tree, index] != index
-        tree, index = tree[inner], index[inner]
+        is_inner = child[tree, node] != node
+        tree, node = tree[is_inner], node[is_inner]
         if not len(tree):
             break
-        levels.append((tree, index, child[tree, index]))
-        left = child[tree, index]
-        tree, index = np.concatenate([tree, tree]), np.concatenate([left, left + 1])
+        left = child[tree, node]
+        levels.append((tree, node, left))
+        tree = np.concatenate([tree, tree])
+        node = np.concatenate([left, left + 1])
+    # From the bottom up, so that both children have their sums before their parent.
     if is_concrete(counts):
-        # From the bottom up, so that both children have their sums before their parent.
         totals = np.where(is_empty[..., None], 0, np.asarray(counts, np.float64))
-        for tree, index, left in reversed(levels):
-            totals[tree, index] = totals[tree, left] + totals[tree, left + 1]
+        for tree, node, left in reversed(levels):
+            totals[tree, node] = totals[tree, left] + totals[tree, left + 1]
         return totals
     totals = jnp.where(is_empty[..., None], jnp.zeros_like(counts), counts)
-    for tree, index, left in reversed(levels):
-        totals = totals.at[tree, index].set(totals[tree, left] + totals[tree, left + 1])
+    for tree, node, left in reversed(levels):
+        totals = totals.at[tree, node].set(totals[tree, left] + totals[tree, left + 1])
     return totals

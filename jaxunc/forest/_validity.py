@@ -16,14 +16,14 @@ CACHED_NODES = 2**18
 """Number of nodes that are checked together: about as many as the cache of a CPU holds, which is faster."""
 
 DEEPEST = 2**16
-"""Bound of a tree's depth, which must be smaller. No learned tree is as deep, and a walk would take too long."""
+"""A tree's depth must be smaller. No learned tree is as deep, and a walk would take too long."""
 
 
 def check_trees(trees: Trees) -> Trees:
-    """Return the trees unchanged, or raise a ValueError that names every invariant that they break.
+    """Return ``trees`` unchanged if their arrays are valid; else raise a ValueError that names what they break.
 
-    Wrong shapes, which are checked first, and broken multi-way tests, checked last, are reported alone. Raises a
-    TypeError for other objects than trees.
+    Wrong shapes, which are checked first, and broken multi-way tests, checked last, are named alone. Raises a TypeError
+    for other objects than trees.
     """
     if not isinstance(trees, Trees):
         raise TypeError(f"trees is a {type(trees).__name__}; pass Trees, such as forest.trees.")
@@ -35,10 +35,10 @@ def check_trees(trees: Trees) -> Trees:
 
 
 def check_forest(forest: Forest) -> Forest:
-    """Return the forest unchanged, or raise a ValueError that names every invariant that its trees or counts break.
+    """Return ``forest`` unchanged if its arrays are valid; else raise a ValueError that names what they break.
 
-    Wrong shapes, which are checked first, and broken multi-way tests, checked last, are reported alone. Raises a
-    TypeError for other objects than forests.
+    Invariants are those of trees and of counts. Wrong shapes, which are checked first, and broken multi-way tests,
+    checked last, are named alone. Raises a TypeError for other objects than forests.
     """
     check_is_forest(forest)
     trees = forest.trees
@@ -58,7 +58,10 @@ def check_forest(forest: Forest) -> Forest:
 
 
 def _check_all(forest: Trees | Forest) -> dict[str, bool]:
-    """Return whether each invariant of `_TREE_CHECKS` holds, by its name; of a forest also those of `_COUNT_CHECKS`."""
+    """Return {name of an invariant: whether it holds} for the arrays of ``forest``, trees or a forest.
+
+    Invariants are those of `_TREE_CHECKS`, of a forest also those of `_COUNT_CHECKS`.
+    """
     if isinstance(forest, Forest):
         return _check_all(forest.trees) | {name: check(forest) for name, (check, _) in _COUNT_CHECKS.items()}
     # A few trees at a time, whose nodes stay in the cache.
@@ -68,9 +71,9 @@ def _check_all(forest: Trees | Forest) -> dict[str, bool]:
 
 
 def _raise_if_broken(checked: Trees | Forest, what: str, checks: dict) -> None:
-    """Raise a ValueError with the messages of all invariants that ``checked`` breaks, if there are any.
+    """Raise a ValueError if ``checked``, trees or a forest, breaks invariants, with a message for each.
 
-    ``checks`` has (check, message) by the invariant's name. ``what`` names the object in the error: trees or forest.
+    ``checks`` has (check, message) by the invariant's name. ``what`` names the object in the error.
     """
     broken = [checks[name][1] for name, holds in _check_all(checked).items() if not holds]
     if broken:
@@ -78,7 +81,7 @@ def _raise_if_broken(checked: Trees | Forest, what: str, checks: dict) -> None:
 
 
 def _check_shapes(arrays: dict[str, Array]) -> None:
-    """Raise a ValueError unless node arrays, given by their names, share one shape (trees, two nodes or more)."""
+    """Raise a ValueError unless ``arrays``, by their names, have one shape (trees, nodes), of two nodes or more."""
     shapes = {name: array.shape for name, array in arrays.items()}
     if len(set(shapes.values())) != 1 or any(len(shape) != 2 or shape[1] < 2 for shape in shapes.values()):
         raise ValueError(
@@ -87,14 +90,17 @@ def _check_shapes(arrays: dict[str, Array]) -> None:
 
 
 def _codes(forest: Forest) -> dict[str, Array]:
-    """Return the codes of all count sets, by the names that errors give them."""
+    """Return the array ``code`` of each count set of ``forest``, by the names that errors give them."""
     return {"code": forest.code} | {
         f"further[{name!r}].code": count_set.code for name, count_set in forest.further.items()
     }
 
 
 def _check_class_columns(forest: Forest) -> None:
-    """Raise a ValueError unless all count tables have a column for each class, and the mode of empty leaves exists."""
+    """Raise a ValueError unless all count tables of ``forest`` have a column for each class, and its prior an entry.
+
+    Also if its mode of empty leaves is none of `MODES`.
+    """
     n_labels = len(forest.class_labels)
     shapes = {"count_table": np.shape(forest.count_table), "prior": np.shape(forest.prior)}
     tables = {"fork_counts": forest.fork_counts}
@@ -114,7 +120,11 @@ def _check_class_columns(forest: Forest) -> None:
 
 
 class _Nodes:
-    """The arrays of the trees in ``tree_range`` on the host, ``[trees nodes]``, and arrays made of them for checks."""
+    """Arrays ``[trees nodes]`` of some trees, on the host, as checks read them.
+
+    The trees are those of ``trees`` in ``tree_range``. ``absorbs`` says which nodes are leaves, or padding; ``index``
+    is a node's index in its tree.
+    """
 
     def __init__(self, trees: Trees, tree_range: slice):
         self.n_features = trees.n_features
@@ -127,23 +137,26 @@ class _Nodes:
 
 
 def _children_after_parents(nodes: _Nodes) -> bool:
-    """Return whether the children of inner nodes lie behind them, and within the tree's nodes."""
+    """Return whether both children of each inner node lie behind the node, and inside the tree's ``nodes``."""
     return bool((nodes.absorbs | ((nodes.child > nodes.index) & (nodes.child < nodes.n_nodes - 1))).all())
 
 
 def _leaves_absorb(nodes: _Nodes) -> bool:
-    """Return whether all leaves have the threshold that no key exceeds, so that a walk stays in a leaf."""
+    """Return whether all leaves in ``nodes`` have the threshold that no key exceeds: a walk stays in a leaf."""
     return bool((~nodes.absorbs | (nodes.threshold == NAN_LAST)).all())
 
 
 def _features_in_range(nodes: _Nodes) -> bool:
-    """Return whether each node's feature is a column, or in an empty leaf ``-1 - fork`` for the number of a fork."""
+    """Return whether each node's feature is a column, or, in an empty leaf, ``-1 -`` the number of a fork."""
     is_empty = nodes.absorbs & (nodes.feature >= -nodes.n_forks)
     return bool((((nodes.feature >= 0) | is_empty) & (nodes.feature < nodes.n_features)).all())
 
 
 def _depths_reach_leaves(nodes: _Nodes) -> bool:
-    """Return whether each tree has a depth that reaches its leaves, less than `DEEPEST` and its number of nodes."""
+    """Return whether each tree's ``tree_depth`` is long enough to reach its leaves, and possible.
+
+    It is possible if it is less than `DEEPEST`, and than the number of ``nodes``.
+    """
     depth = nodes.tree_depth
     if depth.shape != (nodes.n_trees,):
         return False
@@ -151,19 +164,22 @@ def _depths_reach_leaves(nodes: _Nodes) -> bool:
 
 
 def _reach(nodes: _Nodes) -> bool:
-    """Return whether every path from a root ends in a leaf after at most ``tree_depth`` tests.
+    """Return whether every path from a root in ``nodes`` ends in a leaf after at most ``tree_depth`` tests.
 
     Nodes are visited level by level, each once, after the last of its parents. A node may have several parents: the
     nodes that make one test of intervals share their children.
     """
+    # Nodes are numbered over all trees: by their index in the flattened arrays.
     index = np.arange(nodes.child.size)
-    # Indices into the flat arrays. A child out of range is clipped: another check reports it, this one must not fail.
+    # A child out of range is clipped: another check reports it, this one must not fail.
     child = (index.reshape(nodes.child.shape) - nodes.index + np.clip(nodes.child, 0, nodes.n_nodes - 2)).ravel()
     inner = ~nodes.absorbs.ravel()
+    # How many parents of each node were not visited yet.
     n_open_parents = np.bincount(child[inner], minlength=len(index) + 1)
     n_open_parents[1:] += n_open_parents[:-1].copy()  # a right child is the one behind the left
     position = np.zeros(len(index), np.int64)
-    level, depth = np.flatnonzero((n_open_parents[:-1] == 0) & inner), 0
+    level = np.flatnonzero((n_open_parents[:-1] == 0) & inner)
+    depth = 0
     while len(level):
         if np.any(depth >= nodes.tree_depth[level // nodes.n_nodes]) or depth > DEEPEST:
             return False
@@ -172,26 +188,30 @@ def _reach(nodes: _Nodes) -> bool:
         # A node may become ready twice in one level: the occurrence whose position was written last is kept.
         newly_ready = children[(n_open_parents[children] == 0) & inner[children]]
         position[newly_ready] = np.arange(len(newly_ready))
-        level, depth = newly_ready[position[newly_ready] == np.arange(len(newly_ready))], depth + 1
+        level = newly_ready[position[newly_ready] == np.arange(len(newly_ready))]
+        depth += 1
     return True
 
 
 def _codes_in_range(forest: Forest) -> bool:
-    """Return whether the codes of all count sets are rows of their count tables."""
+    """Return whether each ``code`` in the count sets of ``forest`` is the index of a row of the count table."""
     count_sets = forest, *forest.further.values()
     codes = [(np.asarray(count_set.code), count_set.count_table.shape[0]) for count_set in count_sets]
     return all(((code >= 0) & (code < n_rows)).all() for code, n_rows in codes)
 
 
 def _counts_admissible(forest: Forest) -> bool:
-    """Return whether ``n_samples`` and the counts of all count sets, of leaves and of forks, are finite and >= 0."""
-    count_sets = forest, *forest.further.values()
-    tables = [table for member in count_sets for table in (member.count_table, member.fork_counts) if table is not None]
-    return all((np.isfinite(table) & (table >= 0)).all() for table in map(np.asarray, (*tables, forest.n_samples)))
+    """Return whether all counts of ``forest``, those of forks included, and ``n_samples`` are finite and >= 0."""
+    arrays = [forest.n_samples]
+    for count_set in (forest, *forest.further.values()):
+        arrays.append(count_set.count_table)
+        if count_set.fork_counts is not None:
+            arrays.append(count_set.fork_counts)
+    return all((np.isfinite(array) & (array >= 0)).all() for array in map(np.asarray, arrays))
 
 
 def _prior_is_distribution(forest: Forest) -> bool:
-    """Return whether the prior has no negative entry and adds to 1."""
+    """Return whether the prior of ``forest`` has no negative entry, and adds to 1."""
     prior = np.asarray(forest.prior)
     return bool((prior >= 0).all() and np.abs(prior.sum() - 1) < 1e-4)
 
@@ -229,24 +249,23 @@ _FORK_MESSAGE = (
 
 
 def _forks_are_whole(trees: Trees) -> bool:
-    """Return whether the children and empty leaves of each fork partition the subtree of one node."""
+    """Return whether each fork's children and empty leaves are all that lies below one node, once each."""
     if trees.forks is None:
         return True
-    forks, child, label = trees.forks, np.asarray(trees.child), np.array(trees.fork)
+    forks = trees.forks
+    child = np.asarray(trees.child)
+    label = np.array(trees.fork)
     tree, start, child_node = (np.asarray(array) for array in (forks.tree, forks.first, forks.node))
-    reached = np.asarray(trees.is_leaf) | (child != np.arange(trees.n_nodes))
+    reached = np.asarray(trees.is_leaf) | (child != np.arange(trees.n_nodes))  # all nodes but padding
     n_trees, n_nodes = child.shape
-    if (
-        start.shape != (forks.number + 1,)
-        or start[0] != 0
-        or start[-1] != len(child_node)
-        or np.any(np.diff(start) < 1)
-    ):
+    if start.shape != (forks.number + 1,):
+        return False
+    if start[0] != 0 or start[-1] != len(child_node) or np.any(np.diff(start) < 1):
         return False
     if np.any((tree < 0) | (tree >= n_trees)) or np.any((child_node < 1) | (child_node >= n_nodes)):
         return False
     # Each child and empty leaf of a fork is labelled with the fork's number. Empty leaves have the label already.
-    owner = np.repeat(np.arange(forks.number), np.diff(start))
+    owner = np.repeat(np.arange(forks.number), np.diff(start))  # the fork of each child
     empty_leaf = np.nonzero(label >= 0)
     if np.any(tree[label[empty_leaf]] != empty_leaf[0]) or np.any(label[tree[owner], child_node] >= 0):
         return False
@@ -260,15 +279,17 @@ def _forks_are_whole(trees: Trees) -> bool:
 
 
 def _each_becomes_one(child: np.ndarray, label: np.ndarray, parts: np.ndarray) -> bool:
-    """Return whether the labelled nodes of each fork merge, from the bottom up, into one node.
+    """Return whether the labelled nodes of each fork merge, from the bottom up, into a single node.
 
-    ``child`` is `Trees.child`. ``label [trees nodes]`` has the fork's number at its children and empty leaves, else -1,
-    and ``parts [forks]`` has their number for each fork; both are changed in place. Two siblings with the label of one
-    fork are replaced by their parent, which takes the label, in all trees at once. The last node is that of the
-    multi-way test: it keeps its label, as it may be a child of another fork.
+    ``child`` is `Trees.child`. ``label [trees nodes]`` is the number of the fork at its children and empty leaves, else
+    -1. ``parts [forks]`` is how many nodes have the label of each fork. Both are changed in place.
+
+    Two siblings with the same label are replaced by their parent, which takes it, in all trees at once. The last node
+    of a fork is the node of the multi-way test. It keeps the label, as it may be a child of another fork.
     """
     # In this function a node's number is its index in the flattened arrays of all trees.
-    left_of, label = (child + np.arange(len(child))[:, None] * child.shape[1]).ravel(), label.ravel()
+    left_of = (child + np.arange(len(child))[:, None] * child.shape[1]).ravel()
+    label = label.ravel()
     inner_node = np.flatnonzero(left_of != np.arange(child.size))
     parent = np.full(child.size, -1)
     parent[left_of[inner_node]] = parent[left_of[inner_node] + 1] = inner_node
@@ -278,10 +299,12 @@ def _each_becomes_one(child: np.ndarray, label: np.ndarray, parts: np.ndarray) -
         node = node[np.diff(node, prepend=-1) > 0]  # np.unique hashes, which takes far longer
         left = left_of[node]
         merges = (label[left] >= 0) & (label[left] == label[left + 1])
-        node, fork = node[merges], label[left[merges]]
+        node = node[merges]
+        fork = label[left[merges]]
         np.subtract.at(parts, fork, 1)  # two labelled nodes become one
         is_unfinished = parts[fork] > 1  # a node that stands for its whole fork is done
-        labelled, fork = node[is_unfinished], fork[is_unfinished]
+        labelled = node[is_unfinished]
+        fork = fork[is_unfinished]
         if np.any(label[labelled] >= 0):
             return False
         label[labelled] = fork

@@ -34,16 +34,17 @@ _DUMP = "a dump of LightGBM; write the model by booster.save_model('model.txt')"
 
 
 class ModelFile(NamedTuple):
-    """A model that was read from a file of another library."""
+    """A model that was read from a file of another library, and that library."""
 
     library: str  # the name of the library whose format the file has, such as "XGBoost"
     model: Forest | AdditiveTrees
 
 
 def class_weight_of(model: Any) -> Any:
-    """Return the class weights with which XGBoost or LightGBM fitted a live ``model`` of two classes; None without any.
+    """Return the class weights with which XGBoost or LightGBM fitted a live ``model``; None without any.
 
-    Weights are {0: 1, 1: ``scale_pos_weight``}, or ``"balanced"`` for LightGBM's ``is_unbalance``.
+    The model has two classes. Weights are {0: 1, 1: ``scale_pos_weight``}, or ``"balanced"`` for LightGBM's
+    ``is_unbalance``. Models of other libraries give None.
     """
     library = library_of(model)
     if library == "xgboost":
@@ -54,7 +55,8 @@ def class_weight_of(model: Any) -> Any:
         text = getattr(model, "booster_", model).model_to_string(num_iteration=1)
         if "[is_unbalance: 1]" in text:
             return "balanced"
-        scale = float(text.partition("[scale_pos_weight: ")[2].partition("]")[0] or 1)
+        written_scale = text.partition("[scale_pos_weight: ")[2].partition("]")[0]
+        scale = float(written_scale or 1)
     else:
         return None
     return None if scale == 1 else {0: 1.0, 1: scale}
@@ -68,10 +70,10 @@ def from_any(model: Any) -> Forest | AdditiveTrees:
     Parameters
     ----------
     model
-        A fitted model of scikit-learn, XGBoost, LightGBM, CatBoost, YDF, treelite or ONNX; the path or the bytes of a
-        file of XGBoost (JSON, UBJSON), LightGBM (text), CatBoost (JSON, .cbm), treelite or ONNX. A text that begins as
-        JSON or LightGBM's models do is the model itself, any other a path. A `Forest` or an `AdditiveTrees` is returned
-        as it is.
+        A fitted model of scikit-learn, XGBoost, LightGBM, CatBoost, YDF, treelite or ONNX. Or the path or the bytes of
+        a file of XGBoost (JSON, UBJSON), LightGBM (text), CatBoost (JSON, .cbm), treelite or ONNX. A text that begins
+        as JSON or LightGBM's models do is the model itself, any other a path. A `Forest` or an `AdditiveTrees` is
+        returned as it is.
 
     Returns
     -------
@@ -109,18 +111,21 @@ def from_any(model: Any) -> Forest | AdditiveTrees:
 
 
 def library_of(model: Any) -> str | None:
-    """Return the package of a live model's class or of a base class, as "xgboost"; None if it has no importer."""
+    """Return the package of a live model's class or base class, such as "xgboost"; None if it has no importer."""
     modules = (kind.__module__.partition(".")[0] for kind in type(model).__mro__)
     return next((name for name in modules if name in _IMPORTERS), None)
 
 
 def read_model_file(path: str | PathLike[str]) -> ModelFile:
-    """Return the model in another library's file at ``path``; errors and warnings are those of `from_any`."""
+    """Return the model in the file at ``path``, and its library; errors and warnings are those of `from_any`."""
     return _from_content(content_of(Path(path)), str(path))
 
 
 def is_model_file(path: str | PathLike[str]) -> bool:
-    """Return whether a file at ``path`` begins as another library's model, even in a format that `from_any` refuses."""
+    """Return whether the file at ``path`` begins as a model of another library; False if there is no file.
+
+    Also True for formats that `from_any` refuses, such as pickles. False for files of `jaxunc.save`.
+    """
     if not Path(path).is_file():
         return False
     with open(path, "rb") as file:
@@ -129,12 +134,15 @@ def is_model_file(path: str | PathLike[str]) -> bool:
 
 
 def _is_ours(head: bytes) -> bool:
-    """Return whether ``head`` begins a file of `jaxunc.save`: the length of a document in 8 bytes, then its brace."""
-    return head[5:9] == b"\0\0\0{"
+    """Return whether a file that begins with ``head`` is one of `jaxunc.save`."""
+    return head[5:9] == b"\0\0\0{"  # the length of a document in 8 bytes, and its opening brace
 
 
 def _from_content(content: bytes, name: str) -> ModelFile:
-    """Return the model in a file's ``content``; a ValueError, which calls it ``name``, if no importer reads it."""
+    """Return the model that ``content``, the bytes of a file, holds; a ValueError if no importer reads it.
+
+    ``name`` is the file's in messages.
+    """
     if _is_ours(content[:_HEAD]) and b"jaxunc" in content[:10_000]:
         raise ValueError(f"{name} is a file of jaxunc.save; jaxunc.load reads it.")
     reader = _reader(content[:_HEAD])
@@ -144,14 +152,14 @@ def _from_content(content: bytes, name: str) -> ModelFile:
 
 
 def _other(head: bytes) -> str | None:
-    """Return a description, for messages, of the refused format of a file that begins with ``head``; else None."""
+    """Return a text for messages that names a refused format, that of a file that begins with ``head``; else None."""
     if is_binary_xgboost(head):
         return BINARY_XGBOOST
     return next((message for start, message in _OTHER_FILES.items() if head.startswith(start)), None)
 
 
 def _reader(head: bytes) -> Callable[[bytes], ModelFile] | None:
-    """Return the function that reads the content of a file that begins with ``head``; None for unknown formats."""
+    """Return the function that reads files that begin with ``head``, given their content; None for unknown formats."""
     head = head.removeprefix(BYTE_ORDER_MARK)
     if head.startswith((b"tree\n", b"tree\r\n")):
         return lambda content: ModelFile("LightGBM", from_lightgbm(content))
@@ -184,11 +192,13 @@ def _from_document(content: bytes) -> ModelFile:
 
 
 def _from_sklearn(model: Any) -> Forest | AdditiveTrees:
+    """Return a fitted ``model`` of scikit-learn, imported by `from_sklearn` or `from_sklearn_values`."""
     # Imported when used, since these modules import scikit-learn, which is slow.
     from ._sklearn import from_sklearn
     from ._sklearn_values import ALL_VALUE_MODELS, from_sklearn_values
 
-    return (from_sklearn_values if isinstance(model, ALL_VALUE_MODELS) else from_sklearn)(model)
+    importer = from_sklearn_values if isinstance(model, ALL_VALUE_MODELS) else from_sklearn
+    return importer(model)
 
 
 _IMPORTERS: dict[str, Callable[[Any], Forest | AdditiveTrees]] = {

@@ -29,24 +29,24 @@ _LINKS = {
     # One logistic probability for each class; they do not add to 1.
     "MultiClassOneVsAll": "logistic",
 }
-_TWO_CLASSES, _CLASS_EACH = ("Logloss", "CrossEntropy", "Focal"), ("MultiClass", "MultiClassOneVsAll")
+_TWO_CLASSES = ("Logloss", "CrossEntropy", "Focal")  # losses with one sum for two classes
+_CLASS_EACH = ("MultiClass", "MultiClassOneVsAll")  # losses with a sum for each class
 _LABELS = {"Integer": int, "Float": float, "String": str, "Boolean": bool}
 _LABEL_KINDS = {"Integer": int, "Float": (int, float), "String": str, "Boolean": (bool, int)}
-_DEEPEST, _EXACT = 30, 2**53  # the most tests of an oblivious tree; integers below it are exact as float64
+_DEEPEST = 30  # the most tests of an oblivious tree
+_EXACT = 2**53  # integers below it are exact as float64
 OWN_FORMAT = b"CBM1"  # how files of CatBoost's own format begin, .cbm
-_TO_JSON, _SECONDS, _REFUSED = (
-    """
+_TO_JSON = """
 import sys, catboost
 try:
     catboost.CatBoost().load_model(sys.argv[1], format="cbm").save_model(sys.argv[2], format="json")
 except Exception as error:
     print(error)
     sys.exit(3)
-""",
-    600,
-    3,
-)
-"""The program that writes a .cbm file as JSON; how long it may run; how it exits if CatBoost refuses the file."""
+"""
+"""The program that writes a .cbm file as JSON, by CatBoost."""
+_SECONDS = 600  # how long this program may run
+_REFUSED = 3  # how it exits if CatBoost refuses the file
 
 
 def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
@@ -116,7 +116,10 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
 
 
 def _as_json(content: bytes) -> bytes:
-    """Return ``content``, of a .cbm file, as JSON made by CatBoost in another process; a ValueError if that fails."""
+    """Return ``content``, that of a .cbm file, as JSON, which CatBoost writes in another process.
+
+    A ValueError if CatBoost is not installed, refuses the file, or takes too long.
+    """
     problem = "the model is in CatBoost's own format"
     if find_spec("catboost") is None:
         raise ValueError(
@@ -124,22 +127,27 @@ def _as_json(content: bytes) -> bytes:
             "format='json', pool=pool)."
         )
     with tempfile.TemporaryDirectory() as folder:
-        paths = Path(folder, "model.cbm"), Path(folder, "model.json")
-        paths[0].write_bytes(content)
+        source = Path(folder, "model.cbm")
+        target = Path(folder, "model.json")
+        source.write_bytes(content)
         # Damaged files may crash the process that reads them. -P: nothing is imported from the current folder.
-        command = [sys.executable, "-P", "-c", _TO_JSON, *map(str, paths)]
+        command = [sys.executable, "-P", "-c", _TO_JSON, str(source), str(target)]
         try:
             process = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, errors="replace")
         except subprocess.TimeoutExpired:
             raise ValueError(f"{problem}, and CatBoost did not read it in {_SECONDS} s; is the file whole?") from None
         if process.returncode == 0:
-            return paths[1].read_bytes()
+            return target.read_bytes()
         reason = " ".join(process.stdout.split()) if process.returncode == _REFUSED else "it ended; is the file whole?"
         raise ValueError(f"{problem}, and CatBoost makes no JSON of it: {reason:.300}")
 
 
 def _save_as_json(model: Any, pool: Any) -> bytes:
-    """Return a live model as CatBoost's JSON, with words of ``pool`` unless None; a ValueError if CatBoost refuses."""
+    """Return ``model``, a fitted model of CatBoost, as JSON.
+
+    ``pool`` is the training data, whose words of categories are written, too, or None. A ValueError if the model is not
+    fitted, or CatBoost has no JSON for it.
+    """
     if not model.is_fitted():
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
     with tempfile.TemporaryDirectory() as folder:
@@ -152,7 +160,7 @@ def _save_as_json(model: Any, pool: Any) -> bytes:
 
 
 def from_catboost_document(document: dict) -> AdditiveTrees:
-    """Return the model of ``document``, JSON of ``save_model``; errors and warnings are those of `from_catboost`."""
+    """Return the model of ``document``, the JSON of a file; errors and warnings are those of `from_catboost`."""
     info = part(document, "model_info")
     loss = _loss(info)
     if loss not in _LINKS:
@@ -178,12 +186,16 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
         raise ValueError(f"the model's bias has {len(bias)} numbers for {n_outputs} outputs.")
     with np.errstate(over="ignore", invalid="ignore"):
         trees = [tree._replace(leaf_values=scale * tree.leaf_values) for tree in trees]
-    base, labels = bias if len(bias) else np.zeros(n_outputs), _labels(info, loss, n_outputs)
+    base = bias if len(bias) else np.zeros(n_outputs)
+    labels = _labels(info, loss, n_outputs)
     return ensemble_of(trees, features.columns, base, _LINKS[loss], class_labels=labels)
 
 
 def _loss(info: dict) -> str:
-    """Return the loss function's name in ``info``, a file's ``model_info``; a ValueError if summed models disagree."""
+    """Return the name of the loss function in ``info``, the document's ``model_info``; a ValueError if it has none.
+
+    The info of a sum of models names none if their loss functions differ.
+    """
     if "params" in info or not any(str(name).startswith("model0:") for name in info):
         return part(info, "params", "loss_function", "type", kind=str)
     if "loss_function" not in info:
@@ -191,23 +203,32 @@ def _loss(info: dict) -> str:
             "the model is a sum (catboost.sum_models) of models with different loss functions, and nothing says what "
             "their sum stands for; import each model, or sum models of one loss function with the same parameters."
         )
-    return part(read_document(part(info, "loss_function", kind=str).encode(), "CatBoost"), "type", kind=str)
+    loss_text = part(info, "loss_function", kind=str)  # JSON in the JSON
+    return part(read_document(loss_text.encode(), "CatBoost"), "type", kind=str)
 
 
 def _scale_and_bias(document: dict) -> tuple[float, np.ndarray]:
-    """Return the scale and the biases ``[outputs]`` of trees' sums in ``document``; no biases where it has none."""
-    pair = part(document, "scale_and_bias", kind=list) if "scale_and_bias" in document else [1, 0]  # none before 0.20
+    """Return (scale, biases ``[outputs]``) of a ``document``: the raw score is scale · Σ leaf values + bias.
+
+    The biases are empty where the document has none.
+    """
+    if "scale_and_bias" not in document:  # before 0.20
+        return 1.0, np.zeros(0)
+    pair = part(document, "scale_and_bias", kind=list)
     if len(pair) != 2:
         raise ValueError(f"the model's scale_and_bias is {pair!r:.60}; expected the scale and the list of biases.")
-    scale, bias = part({"scale": pair[0]}, "scale", kind=(int, float)), pair[1]
-    bias = bias if isinstance(bias, list) else [bias] if bias != 0 else []  # one number up to 0.22
-    return float(scale), numbers({"bias": bias}, "bias", np.float64)
+    scale = part({"scale": pair[0]}, "scale", kind=(int, float))
+    biases = pair[1]
+    if not isinstance(biases, list):  # one number up to 0.22
+        biases = [biases] if biases != 0 else []
+    return float(scale), numbers({"bias": biases}, "bias", np.float64)
 
 
 def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
-    """Return the class labels in ``info``, a file's ``model_info``; None if ``loss``, its name, is not one of classes.
+    """Return the class labels in ``info``, the document's ``model_info``; None if ``loss`` is not a loss of classes.
 
-    A ValueError unless they fit ``n_outputs``, the number of values of a leaf.
+    ``loss`` is the name of the loss function. A ValueError unless labels fit ``n_outputs``, the number of values of a
+    leaf.
     """
     if loss not in _TWO_CLASSES + _CLASS_EACH:
         return None
@@ -221,8 +242,9 @@ def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
         if any(index not in range(len(names)) for index in labels):
             raise ValueError(f"the model's classes have the names {names!r:.60} and the positions {labels!r:.60}.")
         labels = [names[index] for index in labels]
-    fits_outputs = n_outputs == (1 if loss in _TWO_CLASSES else n_classes)
-    if kind not in _LABELS or len(set(map(str, labels))) != n_classes or len(labels) != n_classes or not fits_outputs:
+    are_distinct = len(labels) == len(set(map(str, labels))) == n_classes
+    n_sums = 1 if loss in _TWO_CLASSES else n_classes
+    if kind not in _LABELS or not are_distinct or n_outputs != n_sums:
         raise ValueError(f"the model has classes {labels!r:.60} of type {kind!r:.20} for {n_outputs} outputs.")
     if any(not isinstance(label, _LABEL_KINDS[kind]) or label != label for label in labels):  # NaN
         raise ValueError(f"the model's classes {labels!r:.60} are not of the type {kind!r:.60}.")
@@ -230,9 +252,13 @@ def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
 
 
 def _old_labels(info: dict, number: int) -> tuple:
-    """Return ``number`` class labels of CatBoost up to 0.22 from ``info`` (``model_info``), by default 0, 1, …."""
+    """Return the ``number`` class labels in ``info``, the ``model_info`` of CatBoost up to 0.22; by default 0, 1, ….
+
+    A ValueError if they are not as many, or neither texts nor numbers.
+    """
     options = part(info, "params").get("data_processing_options")
-    names = (options.get("class_names") if isinstance(options, dict) else None) or list(range(number))
+    names = options.get("class_names") if isinstance(options, dict) else None
+    names = names or list(range(number))
     if not isinstance(names, list) or len(set(map(str, names))) != number or len(names) != number:
         raise ValueError(f"the model has classes {names!r:.60} for {number}.")
     if not all(isinstance(name, str | int | float) and name == name for name in names):
@@ -242,24 +268,28 @@ def _old_labels(info: dict, number: int) -> tuple:
 
 @lru_cache
 def _heap(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (left child, right child, test) of each node of a complete tree with ``depth`` tests on every path.
+    """Return (left child, right child, test) of each node of a complete tree in which every path has ``depth`` tests.
 
-    All are indices; children are -1 at leaves. The root makes the last test.
+    Nodes are numbered level by level; children are -1 at leaves. Tests are numbers below ``depth``: the root makes the
+    last one, and the level above the leaves makes test 0.
     """
     nodes = np.arange(2 ** (depth + 1) - 1)  # level by level: the children of node i are 2 i + 1 and 2 i + 2
     inner = nodes < 2**depth - 1
+    # Each level has twice as many nodes as the one above, which all make the test of their level; leaves have 0.
     test = np.repeat(np.append(np.arange(depth)[::-1], 0), 2 ** np.arange(depth + 1))
     return np.where(inner, 2 * nodes + 1, -1), np.where(inner, 2 * nodes + 2, -1), test
 
 
 def _oblivious(what: str, tree: Any, features: "Features") -> ComparingTree:
-    """Return the tree that ``tree`` (JSON) describes: all nodes of a depth make the same test, the root the last one.
+    """Return the tree that ``tree``, its JSON, describes: all nodes of a level make one test.
 
-    ``features`` are those of the file; ``what`` names the tree in messages.
+    The root makes the last test of the JSON. ``features`` tell what tests mean, and ``what`` names the tree in
+    messages.
     """
     splits = part({what: tree}, what).get("splits") or []
     tests = [features.test(split) for split in part({"splits": splits}, "splits", kind=list)]
-    leaf_values, depth = numbers(tree, "leaf_values", np.float64), len(tests)
+    leaf_values = numbers(tree, "leaf_values", np.float64)
+    depth = len(tests)
     if depth > _DEEPEST or leaf_values.size == 0 or leaf_values.size % 2**depth:
         raise ValueError(f"{what} has {leaf_values.size} leaf values for {depth} tests.")
     left, right, test_index = _heap(depth)
@@ -269,12 +299,14 @@ def _oblivious(what: str, tree: Any, features: "Features") -> ComparingTree:
 
 
 def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
-    """Return the tree that ``tree`` (JSON) describes: each node is an object with its children inside.
+    """Return the tree that ``tree``, its JSON, describes: a node is an object that holds its two children.
 
-    ``features`` are those of the file; ``what`` names the tree in messages.
+    ``features`` tell what tests mean, and ``what`` names the tree in messages.
     """
-    nodes, left, right, tests, leaves = [tree], [], [], [], {}
-    for index, node in enumerate(nodes):  # the loop appends children to ``nodes``
+    nodes = [tree]  # the loop appends children
+    left, right, tests = [], [], []
+    leaves = {}  # the values of each leaf, by its index among the nodes
+    for index, node in enumerate(nodes):
         is_leaf = "value" in part({what: node}, what)
         left.append(-1 if is_leaf else len(nodes))
         right.append(-1 if is_leaf else len(nodes) + 1)
@@ -293,36 +325,44 @@ def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
 
 
 def _tree(tests: list, left: np.ndarray, right: np.ndarray, index: np.ndarray, values: np.ndarray) -> ComparingTree:
-    """Return a tree with the children ``left`` and ``right``, and leaf ``values [nodes outputs]``.
+    """Return a tree whose inner node i makes the test ``tests[index[i]]``.
 
-    Its inner node i makes the test ``tests[index[i]]``.
+    ``left`` and ``right`` have the children of nodes, -1 at leaves. ``values [nodes outputs]`` are read at leaves.
     """
-    column, border, missing_right, codes = zip(*tests, strict=True) if tests else ((0,), (0.0,), (False,), (None,))
+    if not tests:
+        tests = [Test(0, 0.0)]  # a single leaf tests nothing
+    column, border, missing_right, codes = zip(*tests, strict=True)
     borders = numbers({"borders": list(border)}, "borders", np.float32)
     if not np.isfinite(borders).all():
         raise ValueError("the model has borders that are not finite.")
     has_code = np.array([code is not None for code in codes])[index]
     code_nodes = np.flatnonzero(has_code & (left >= 0)).tolist()
-    # The one category goes right: left is what is not in the set.
-    sets = {i: set_of_codes(np.array([codes[index[i]]])) for i in code_nodes}
-    tested = np.array(column)[index], np.where(has_code, NOT_IN_SET, AT_MOST), borders.astype(np.float64)[index]
-    return ComparingTree(*tested, left, right, ~np.array(missing_right)[index], sets, values)
+    return ComparingTree(
+        feature=np.array(column)[index],
+        compare=np.where(has_code, NOT_IN_SET, AT_MOST),  # the one category goes right
+        value=borders.astype(np.float64)[index],
+        left=left,
+        right=right,
+        missing_left=~np.array(missing_right)[index],
+        sets={i: set_of_codes(np.array([codes[index[i]]])) for i in code_nodes},
+        leaf_values=values,
+    )
 
 
 class Test(NamedTuple):
-    """The test of a node: numbers above ``border`` go right, or, if there is a ``code``, that category alone."""
+    """The test of a node: numbers above ``border`` go right; if ``code`` is not None, that category alone does."""
 
     column: int
     border: float
     missing_right: bool = False
-    code: int | None = None  # the category that goes right; None if the border is tested
+    code: int | None = None
 
 
 class Features:
-    """The columns of a file, and what its tests mean (`test`)."""
+    """The features of a document: the columns of the data (``columns``), and what tests mean (`test`)."""
 
     def __init__(self, info: dict):
-        """Read ``info``, the file's ``features_info``; raise a ValueError for features that are not imported."""
+        """Read ``info``, the document's ``features_info``; raise a ValueError for features that are not imported."""
         unknown = set(info) - {"float_features", "categorical_features", "cat_features_hash"}
         if unknown:
             raise ValueError(
@@ -333,30 +373,30 @@ class Features:
         indices = [integer(entry, "flat_feature_index") for entry in floats + nominal]
         if not indices or len(set(indices)) < len(indices) or not 0 <= min(indices) <= max(indices) < MOST_COLUMNS:
             raise ValueError(f"the model's features are the columns {indices!r:.60}; expected each once.")
-        # By the number of the feature: (column, whether missing values go right), and (column, {hash: code}).
-        self._floats, self._categories = {}, {}
+        self._floats = {}  # {number of the feature: (column, whether missing values go right)}
+        self._categories = {}  # {number of the feature: (column, {hash of a category: code})}
         for entry in floats:
             treatment = part(entry, "nan_value_treatment", kind=str)
             if treatment not in ("AsIs", "AsFalse", "AsTrue"):
                 raise ValueError(f"the model treats missing values {treatment!r:.20}; known are AsIs, AsFalse, AsTrue.")
-            column_and_side = (
-                integer(entry, "flat_feature_index"),
-                treatment == "AsTrue" and part(entry, "has_nans", kind=bool),
-            )
-            self._floats[integer(entry, "feature_index")] = column_and_side
+            column = integer(entry, "flat_feature_index")
+            missing_right = treatment == "AsTrue" and part(entry, "has_nans", kind=bool)
+            self._floats[integer(entry, "feature_index")] = column, missing_right
         if len(self._floats) < len(floats):
             raise ValueError("the model lists a feature twice.")
-        words, levels = _words(info), {}
+        words = _words(info)
+        levels = {}
         for entry in nominal:  # a column that no tree tests has no values
             column = integer(entry, "flat_feature_index")
             hashes = numbers(entry, "values", np.int64).tolist() if "values" in entry else []
             codes = {value: code for code, value in enumerate(hashes)}
             levels[column] = _levels([_word(words, value) for value in hashes])
             self._categories[integer(entry, "feature_index")] = column, codes
-        self.columns = _columns(indices, [entry.get("feature_id", "") for entry in floats + nominal], levels)
+        names = [entry.get("feature_id", "") for entry in floats + nominal]
+        self.columns = _columns(indices, names, levels)
 
     def test(self, split: Any) -> Test:
-        """Return the test that ``split``, JSON of the file, describes; a ValueError for statistics of categories."""
+        """Return the test that ``split``, its JSON, describes; a ValueError for statistics of categories (CTR)."""
         kind = part(split, "split_type", kind=str)
         if kind == "FloatFeature":
             column, missing_right = _look_up(self._floats, integer(split, "float_feature_index"))
@@ -372,26 +412,29 @@ class Features:
 
 
 def _list_entries(info: dict, name: str) -> list[dict]:
-    """Return the list of objects ``name`` in ``info``, a file's ``features_info``; empty if it has none."""
+    """Return ``info[name]``, a list of objects in the document's ``features_info``; [] if it is absent or empty."""
     entries = part(info, name, kind=list) if info.get(name) else []
     return [part({name: entry}, name) for entry in entries]
 
 
 def _look_up(table: dict, which: int) -> Any:
-    """Return ``table[which]``, for a feature's number or a category's hash; a ValueError if the file lacks it."""
+    """Return ``table[which]``; a ValueError if the file does not list ``which``, a feature or a hash in a test."""
     if which not in table:
         raise ValueError(f"the model tests a feature or a category, {which}, that it does not list.")
     return table[which]
 
 
 def _words(info: dict) -> dict[int, str]:
-    """Return {hash, a signed 32-bit integer: category} of ``info``, a file's ``features_info``; empty without any."""
+    """Return {hash: category} of the categories that ``info``, the document's ``features_info``, has; {} without any.
+
+    A hash is a signed integer of 32 bits.
+    """
     entries = _list_entries(info, "cat_features_hash")
     return {(integer(entry, "hash") + 2**31) % 2**32 - 2**31: part(entry, "value", kind=str) for entry in entries}
 
 
 def _word(words: dict[int, str], value: int) -> str:
-    """Return the category in ``words`` with the hash ``value``; a ValueError if the file has the hash alone."""
+    """Return the category in ``words``, {hash: category}, whose hash is ``value``; a ValueError if it is not there."""
     if value not in words:
         raise ValueError(
             "the model tests categories of which the file has hashes alone; save it by save_model(path, format='json', "
@@ -401,18 +444,22 @@ def _word(words: dict[int, str], value: int) -> str:
 
 
 def _levels(words: list[str]) -> Levels:
-    """Return ``words`` as levels, of integers if all words are: those match integers, bools and words in data."""
+    """Return ``words``, the categories of a column, as levels; as integers if each word is one.
+
+    Levels that are integers match integers, bools and words in data. A ValueError if a word is there twice.
+    """
     if len(set(words)) < len(words):
         raise ValueError(f"the model lists a category twice: {words!r:.60}.")
     as_integers = [int(word) for word in words if word.removeprefix("-").isdecimal() and len(word) < 17]
     are_plain = [str(number) for number in as_integers] == words and all(abs(number) < _EXACT for number in as_integers)
-    return LevelsOfCatBoost(tuple(as_integers if are_plain else words), False)
+    return LevelsOfCatBoost(tuple(as_integers if are_plain else words), has_missing=False)
 
 
 def _columns(indices: list[int], names: list, levels: dict[int, Levels]) -> Columns:
-    """Return the columns of the data; ``names[i]`` is the name of column ``indices[i]``.
+    """Return the columns of the data, up to the last of ``indices``, the columns of the features.
 
-    Columns have names only if the file lists all columns, each with a name. ``levels`` are by nominal column.
+    ``names`` are those of these columns. They are the columns' names only if the features are all columns, each with a
+    name. ``levels`` has the levels of nominal columns, by column.
     """
     n_columns = max(indices) + 1
     if odd := [name for name in names if not isinstance(name, str)]:

@@ -29,9 +29,10 @@ from jaxunc.tables import Columns
 AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET, NOT_IN_SET = range(8)
 """How a node compares an instance's number with its value; the instance goes left where the comparison holds."""
 MOST_COLUMNS = 2**24  # a damaged file may claim more in a few bytes: no arrays are made for them
-LOST, TOLD = 1e-4, 1e-2
-"""Limits of rounding errors, as shares of the largest spread of leaf values in a tree. If the error of leaf values is
-above ``LOST``, an offset is subtracted from them. If the error of sums is above ``TOLD``, a warning is given."""
+LOST = 1e-4
+"""Largest rounding error of leaf values without an offset (`_offsets`), as a share of the spread of a tree's values."""
+TOLD = 1e-2
+"""Largest rounding error of leaf values and of sums, as such a share, without a warning."""
 _IS_STRICT = np.array([False, True, True, False, False, False, False, False])  # by comparison: True for x < t, x >= t
 _IS_NEGATED = np.array([False, False, True, True, False, True, False, True])  # by comparison, as `_set_of` explains
 _MOST_CUTS = 2**24  # codes are float32
@@ -40,7 +41,7 @@ _ABOVE_UNSEEN = np.nextafter(-1.0, np.inf)  # above -1, the code of a value that
 
 
 class ComparingTree(NamedTuple):
-    """Nodes of one tree ``[nodes]`` in the order of its library, the root first; children are negative at leaves."""
+    """The nodes of one tree ``[nodes]``, in the order of its library, the root first; leaves have negative children."""
 
     feature: np.ndarray  # the column that each inner node tests
     compare: np.ndarray  # `AT_MOST` … `NOT_IN_SET` for each inner node
@@ -54,11 +55,13 @@ class ComparingTree(NamedTuple):
 
 
 def check_tree(what: str, tree: ComparingTree, n_features: int) -> None:
-    """Raise a ValueError unless the root of ``tree`` leads to a tree whose tests compare existing columns with numbers.
+    """Raise a ValueError unless the nodes of ``tree`` are a tree from its root down, and their tests are possible.
 
-    ``what`` names the tree in messages; ``n_features`` is the number of columns.
+    Tests are possible if they compare one of ``n_features`` columns with a number, or test a set. ``what`` names the
+    tree in messages.
     """
-    left, right, n_nodes = tree.left, tree.right, len(tree.left)
+    left, right = tree.left, tree.right
+    n_nodes = len(left)
     arrays = (tree.feature, tree.compare, tree.value, left, right, tree.missing_left, tree.leaf_values)
     if n_nodes == 0 or any(len(array) != n_nodes for array in arrays):
         raise ValueError(f"{what} has node arrays of {[len(array) for array in arrays]} entries; expected one number.")
@@ -91,10 +94,10 @@ def ensemble_of(
     class_labels: tuple[Any, ...] | None = None,
     averaged: bool = False,
 ) -> AdditiveTrees:
-    """Return the additive model of ``trees``, which are in the library's order and hold values in their leaves.
+    """Return the additive model of ``trees``, whose leaves hold values; they are in the order of their library.
 
     ``columns`` describe the data; if their cuts are not None, the trees compare float64. ``base [outputs]`` is added to
-    the sums, and ``link``, ``trees_per_stage``, ``class_labels`` and ``averaged`` are fields of `AdditiveTrees`.
+    the sums. ``link``, ``trees_per_stage``, ``class_labels`` and ``averaged`` are fields of `AdditiveTrees`.
     """
     nodes, columns = tree_nodes(trees, columns)
     model_trees, indices = lay_out(nodes, columns)
@@ -115,30 +118,38 @@ def ensemble_of(
 def _offsets(
     trees: Sequence[ComparingTree], base: np.ndarray, first_stage: int | None
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return offsets ``[trees values]`` to subtract from leaf values, and ``base [outputs]`` with all offsets added.
+    """Return (offsets ``[trees values]`` to subtract from leaf values or None, ``base [outputs]`` plus all offsets).
 
-    Of a boosted model the trees of the ``first_stage``, a number, give offsets, so that the sums after each stage stay
-    the same. Of a forest (None) all trees give the same, so that base + T · value stays the answer of each of T trees.
-    The offsets are None, and the base is unchanged, unless float32 leaf values would lose too much of their
-    differences. Warns if float32 sums lose too much of these.
+    The offsets are None, and ``base`` is unchanged, unless float32 would round away much of what leaf values differ in.
+    So they are if leaves hold one value, of one of several outputs.
+
+    ``first_stage`` is the number of trees of a boosted model's first stage. They alone have an offset, so that the sums
+    after each stage stay the same. It is None for a forest. All its T trees have the same offset, so that base + T ·
+    value stays the answer of each tree. Warns if float32 loses much even so.
     """
     leaves = [tree.leaf_values[np.asarray(tree.left) < 0].astype(np.float64) for tree in trees]
-    lowest, highest = (np.stack([bound(values, axis=0) for values in leaves]) for bound in (np.min, np.max))
-    spread, largest_value = np.max(highest - lowest), max(np.max(np.abs(lowest)), np.max(np.abs(highest)))
-    base, rounding, offset = np.asarray(base, np.float64), np.finfo(np.float32).eps / 2, None
+    # The range of each tree's leaf values, [trees values].
+    lowest = np.stack([np.min(values, axis=0) for values in leaves])
+    highest = np.stack([np.max(values, axis=0) for values in leaves])
+    spread = np.max(highest - lowest)
+    largest_value = max(np.max(np.abs(lowest)), np.max(np.abs(highest)))
+    base = np.asarray(base, np.float64)
+    rounding = np.finfo(np.float32).eps / 2
+    offset = None
     has_all_outputs = lowest.shape[1] == len(base)  # else leaves hold one value, of one of several outputs
     if has_all_outputs and rounding * max(largest_value, np.max(np.abs(base))) > LOST * spread > 0:
-        offset = lowest + (highest - lowest) / 2  # the middle of each tree's values, [trees values]
+        offset = lowest + (highest - lowest) / 2  # the middle of each tree's values
         if first_stage is None:
             offset[:] = offset.mean(axis=0)
         else:
             offset[first_stage:] = 0
+        # The base is rounded to a float32. The trees with an offset share what that changes.
         exact_base = base + offset.sum(axis=0)
         base = exact_base.astype(np.float32).astype(np.float64)
-        # So that the base is one float32.
         offset[slice(first_stage)] -= (exact_base - base) / len(offset[slice(first_stage)])
         largest_value = max(np.max(np.abs(lowest - offset)), np.max(np.abs(highest - offset)))
-    base_error, leaf_error = rounding * np.max(np.abs(base)), rounding * largest_value
+    base_error = rounding * np.max(np.abs(base))
+    leaf_error = rounding * largest_value
     if leaf_error > TOLD * spread > 0:
         warn(
             f"the model's leaves hold numbers of up to {largest_value:.6g}, where float32 is off by up to "
@@ -146,11 +157,12 @@ def _offsets(
             "targets before the fit, or have the library begin at their mean."
         )
     elif base_error > TOLD * spread > 0 and jnp.result_type(float) == jnp.float32:
-        kept = "Differences of answers, such as uncertainty and shares of columns, do not. "
+        are_differences_exact = leaf_error <= LOST * spread
+        differences = "Differences of answers, such as uncertainty and shares of columns, do not. "
         warn(
             f"the model's numbers lie about {base[np.argmax(np.abs(base))]:.6g}, where float32 is off by up to "
             f"{base_error:.2g}, and a tree's leaves differ by {spread:.2g}: predictions lose that. "
-            f"{kept * bool(leaf_error <= LOST * spread)}Take the offset off the targets before the fit, or set "
+            f"{differences if are_differences_exact else ''}Take the offset off the targets before the fit, or set "
             "jax_enable_x64."
         )
     return offset, base
@@ -159,10 +171,10 @@ def _offsets(
 def forest_of(
     trees: Sequence[ComparingTree], columns: Columns, class_labels: tuple[Any, ...], roots: np.ndarray | None = None
 ) -> Forest:
-    """Return the forest of trees whose leaves hold class counts; ``class_labels`` are in the order of classes.
+    """Return the forest of ``trees``, whose leaves hold class counts; ``class_labels`` are in the order of classes.
 
-    ``roots`` are the counts at the roots ``[trees classes]``. By default they are sums over nodes, for trees whose
-    inner nodes hold zeros. ``columns`` describe the data; if their cuts are not None, the trees compare float64.
+    ``columns`` describe the data; if their cuts are not None, the trees compare float64. ``roots`` are the counts at
+    the roots ``[trees classes]``. None: they are sums over all nodes of a tree, whose inner nodes must hold zeros.
     """
     counts = [tree.leaf_values for tree in trees]
     for tree_counts in counts:
@@ -170,23 +182,25 @@ def forest_of(
     roots = np.stack([tree_counts.sum(axis=0) for tree_counts in counts]) if roots is None else roots
     nodes, columns = tree_nodes(trees, columns)
     # The prior is the class frequencies of the samples that the trees were grown on.
-    totals = {"prior": roots.sum(axis=0) / roots.sum(), "n_samples": float(roots.sum(axis=1).mean())}
-    return assemble(nodes, counts, columns=columns, class_labels=class_labels, **totals)
+    prior = roots.sum(axis=0) / roots.sum()
+    n_samples = float(roots.sum(axis=1).mean())
+    return assemble(nodes, counts, columns=columns, class_labels=class_labels, prior=prior, n_samples=n_samples)
 
 
 class _Bounds(NamedTuple):
-    """Bounds ``[bounds]`` that tests compare with: x <= number, or x < number where a bound is strict."""
+    """The numbers that tests compare with, ``[bounds]``: x <= number, or x < number where a bound is strict."""
 
     feature: np.ndarray  # the column of each bound
     number: np.ndarray  # float64
-    strict: np.ndarray
+    strict: np.ndarray  # bool
 
 
 def tree_nodes(trees: Sequence[ComparingTree], columns: Columns) -> tuple[list[TreeNodes], Columns]:
-    """Return the nodes of trees, which test order keys, and the columns with the cuts that these tests need.
+    """Return (nodes of each tree, which compare order keys; columns, which say how to make such keys).
 
-    If ``columns.cuts`` is not None, the trees compare float64. Then the bounds of all tests of a column become its
-    cuts. Columns with levels get no cuts; there -1, the code of no level, goes where missing values go.
+    If ``columns.cuts`` is None, the ``trees`` compare float32, and the columns stay as they are. Else they compare
+    float64: the bounds that tests of a column have in all trees become its cuts. Columns with levels get no cuts; there
+    -1, the code of what is no level, goes where missing values go. A ValueError for damaged trees.
     """
     check_number_of_columns(columns.number)
     for t, tree in enumerate(trees):
@@ -195,20 +209,24 @@ def tree_nodes(trees: Sequence[ComparingTree], columns: Columns) -> tuple[list[T
     all_bounds = [_bounds(tree) for tree in trees]
     if columns.cuts is None:
         return [_nodes(tree, _order_keys(bounds)) for tree, bounds in zip(trees, all_bounds, strict=True)], columns
-    keys, cuts = _codes(_Bounds(*map(np.concatenate, zip(*all_bounds, strict=True))), columns)
-    keys_of_trees = np.split(keys, np.cumsum([len(bounds.number) for bounds in all_bounds])[:-1])
+    keys, cuts = _codes(_join(all_bounds), columns)
+    ends_of_trees = np.cumsum([len(bounds.number) for bounds in all_bounds])
+    keys_of_trees = np.split(keys, ends_of_trees[:-1])
     nodes = [_nodes(tree, tree_keys) for tree, tree_keys in zip(trees, keys_of_trees, strict=True)]
     return nodes, dataclasses.replace(columns, cuts=cuts)
 
 
 def check_number_of_columns(number: int) -> None:
-    """Raise a ValueError if ``number``, the columns that a model claims to have, is not from 1 to `MOST_COLUMNS`."""
+    """Raise a ValueError unless ``number``, how many columns a model claims to have, is from 1 to `MOST_COLUMNS`."""
     if not 0 < number <= MOST_COLUMNS:
         raise ValueError(f"the model claims {number} columns.")
 
 
 def _with_sets(tree: ComparingTree, columns: Columns) -> ComparingTree:
-    """Return the tree with sets in place of == and !=, and in place of all tests of levels if ``columns`` have cuts."""
+    """Return ``tree`` with tests of sets in place of tests == and !=.
+
+    If ``columns`` have cuts, all tests of columns with levels become tests of sets, too.
+    """
     inner = tree.left >= 0
     tests_level = np.zeros(len(inner), bool)
     if columns.levels is not None and columns.cuts is not None:
@@ -216,44 +234,61 @@ def _with_sets(tree: ComparingTree, columns: Columns) -> ComparingTree:
     becomes_set = tests_level | (inner & ((tree.compare == EQUAL) | (tree.compare == UNEQUAL)))
     if not becomes_set.any():
         return tree
-    compare, sets = tree.compare.copy(), dict(tree.sets)
+    compare = tree.compare.copy()
+    sets = dict(tree.sets)
     for node in np.flatnonzero(becomes_set).tolist():
-        is_negated, intervals = bool(_IS_NEGATED[compare[node]]), _set_of(tree, node)
+        is_negated = bool(_IS_NEGATED[compare[node]])
+        first, end = _set_of(tree, node)
+        if tests_level[node]:
+            # -1, the code of no level, goes where missing values go. What is in the set goes left, or right if negated.
+            first, end = _with_unseen(first, end, includes_unseen=tree.missing_left[node] != is_negated)
         compare[node] = NOT_IN_SET if is_negated else IN_SET
-        # -1, the code of no level, goes where missing values go: left from the set, or, negated, left from outside.
-        sets[node] = _with_unseen(*intervals, tree.missing_left[node] != is_negated) if tests_level[node] else intervals
+        sets[node] = first, end
     return tree._replace(compare=compare, sets=sets)
 
 
 def _set_of(tree: ComparingTree, node: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the set that a node tests by comparing with t, as (first numbers, ends) of intervals.
+    """Return the set that stands for the test of node ``node``, as (first numbers, ends) of intervals first <= x < end.
 
-    What goes left is in the set or, for a negated comparison, not in it::
+    x is the instance's number, and t is the one that the node compares with. If the comparison is negated, numbers in
+    the set go right; else they go left::
 
         x in the set   negated   set
         x < t          x >= t    [-inf, t)
         x <= t         x > t     [-inf, next number above t)
         x == t         x != t    [t, next number above t)
     """
-    comparison, bound = int(tree.compare[node]), tree.value[[node]]
+    comparison = int(tree.compare[node])
+    bound = tree.value[[node]]
     if comparison >= IN_SET:
         return tree.sets[node]
     first = np.array([-np.inf]) if comparison < EQUAL else bound
     return first, bound if _IS_STRICT[comparison] else next_above(bound)
 
 
-def _with_unseen(first: np.ndarray, end: np.ndarray, includes_unseen: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return a set of codes, as (first numbers, ends) of intervals, with -1 and what is below included, or excluded."""
-    first, end = np.maximum(first, _ABOVE_UNSEEN), np.maximum(end, _ABOVE_UNSEEN)
-    return (np.append(-np.inf, first), np.append(_ABOVE_UNSEEN, end)) if includes_unseen else (first, end)
+def _with_unseen(first: np.ndarray, end: np.ndarray, *, includes_unseen: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return a set of codes with all numbers up to -1 in it if ``includes_unseen``, else without any of them.
+
+    -1 is the code of what is no level. The set is ``first`` and ``end``, the first numbers and ends of intervals, and
+    so is the result.
+    """
+    first = np.maximum(first, _ABOVE_UNSEEN)
+    end = np.maximum(end, _ABOVE_UNSEEN)
+    if includes_unseen:
+        return np.append(-np.inf, first), np.append(_ABOVE_UNSEEN, end)
+    return first, end
 
 
 def _has_levels(columns: Columns) -> np.ndarray:
+    """Return whether each of ``columns`` has levels, as a bool array."""
     return np.array([level_list is not None for level_list in columns.levels or (None,) * columns.number], bool)
 
 
 def _bounds(tree: ComparingTree) -> _Bounds:
-    """Return the bounds in a tree's tests: first those of single numbers in the nodes' order, then two per interval."""
+    """Return the bounds of a tree's tests: those of comparisons in the order of nodes, then those of sets.
+
+    A set has two for each of its intervals, its first number and its end.
+    """
     inner = tree.left >= 0
     is_set = inner & (tree.compare >= IN_SET)
     compared = np.flatnonzero(inner & ~is_set)
@@ -262,16 +297,22 @@ def _bounds(tree: ComparingTree) -> _Bounds:
     for node in np.flatnonzero(is_set).tolist():
         ends = np.stack(tree.sets[node], axis=1).ravel()
         bounds.append(_Bounds(np.full(len(ends), tree.feature[node]), ends, np.ones(len(ends), bool)))
-    return bounds[0] if len(bounds) == 1 else _Bounds(*map(np.concatenate, zip(*bounds, strict=True)))
+    return bounds[0] if len(bounds) == 1 else _join(bounds)
+
+
+def _join(bounds: Sequence[_Bounds]) -> _Bounds:
+    """Return a single `_Bounds` that has all of ``bounds``, in their order."""
+    return _Bounds(*map(np.concatenate, zip(*bounds, strict=True)))
 
 
 def next_above(numbers: np.ndarray) -> np.ndarray:
-    """Return the next float64 above each number: infinity above the largest."""
+    """Return the next float64 above each of ``numbers``; above the largest it is infinity."""
     with np.errstate(over="ignore"):
         return np.nextafter(numbers, np.inf)
 
 
 def _order_keys(bounds: _Bounds) -> np.ndarray:
+    """Return for each of ``bounds`` the order key of the largest float32 that satisfies its test."""
     if not bounds.strict.any():
         return order_key_at_or_below(bounds.number)
     below = order_key_below(bounds.number)
@@ -279,10 +320,11 @@ def _order_keys(bounds: _Bounds) -> np.ndarray:
 
 
 def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[float, ...] | None, ...]]:
-    """Return (the order keys of all trees' bounds, the cuts of every column).
+    """Return (order key of each bound, cuts of each column) for the ``bounds`` of all trees, which compare float64.
 
-    The cuts of a column are its distinct bounds. A bound's key is the order key of its position among the cuts. Columns
-    with levels get no cuts: there a bound is a code already, and has its own order key.
+    The cuts of a column are its distinct bounds, each as the largest number that satisfies the test. A bound's key is
+    the order key of its position among the cuts. Columns with levels get no cuts: there a bound is a code already, and
+    has its own order key.
     """
     is_code = _has_levels(columns)[bounds.feature]
     admits_none = bounds.strict & (bounds.number == -np.inf)
@@ -291,7 +333,8 @@ def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[f
         largest = np.where(bounds.strict, np.nextafter(bounds.number, -np.inf), bounds.number) + 0.0
     if np.any((largest == -np.inf) & ~admits_none & ~is_code):
         raise ValueError("the model tests whether a float64 number is -inf, which has no code.")
-    cuts, codes = list(columns.cuts or ()), largest.copy()
+    cuts = list(columns.cuts or ())
+    codes = largest.copy()  # positions among the cuts, written below
     becomes_cut = np.isfinite(largest) & ~is_code  # every number is at or below infinity
     by_column = np.argsort(bounds.feature, kind="stable")
     tested_columns, starts = np.unique(bounds.feature[by_column], return_index=True)
@@ -308,9 +351,9 @@ def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[f
 
 
 def _nodes(tree: ComparingTree, keys: np.ndarray) -> TreeNodes:
-    """Return the nodes of ``tree`` with order keys as thresholds; tests > and >= become <= with the children swapped.
+    """Return ``tree`` as nodes that compare order keys; ``keys`` are those of its `_bounds`, in their order.
 
-    ``keys`` are the order keys of the tree's bounds, in the order of `_bounds`.
+    Tests > and >= become <= with the children exchanged. A test of a set becomes several nodes, behind the others.
     """
     inner = tree.left >= 0
     tests_set = inner & (tree.compare >= IN_SET)
@@ -319,21 +362,28 @@ def _nodes(tree: ComparingTree, keys: np.ndarray) -> TreeNodes:
     n_compared = np.count_nonzero(compares)
     threshold = np.zeros(len(inner), np.int32)
     threshold[compares] = keys[:n_compared]
-    left, right = np.where(is_swapped, tree.right, tree.left), np.where(is_swapped, tree.left, tree.right)
-    missing_right = tree.missing_left == is_swapped  # where neither, or both: left is right
+    left = np.where(is_swapped, tree.right, tree.left)
+    right = np.where(is_swapped, tree.left, tree.right)
+    # A missing value goes right if it went left and the children are exchanged, or right and they are not.
+    missing_right = tree.missing_left == is_swapped
     nodes = TreeNodes(tree.feature, threshold, left, right, missing_right)
     if not tests_set.any():
         return nodes
-    return with_interval_tests(nodes, _interval_tests(tree, np.flatnonzero(tests_set).tolist(), keys[n_compared:]))
+    tests = _interval_tests(tree, np.flatnonzero(tests_set).tolist(), keys[n_compared:])
+    return with_interval_tests(nodes, tests)
 
 
 def _interval_tests(tree: ComparingTree, set_nodes: list[int], keys: np.ndarray) -> dict[int, Intervals]:
-    """Return the test of each node that tests a set; ``keys`` are the order keys of all their intervals' bounds."""
+    """Return {node: its test} for ``set_nodes``, the nodes of ``tree`` that test sets.
+
+    ``keys`` are the order keys of their intervals' bounds, in the order of `_bounds`.
+    """
     key_ends = np.cumsum([2 * len(tree.sets[node][0]) for node in set_nodes])
     tests = {}
     for node, set_keys in zip(set_nodes, np.split(keys, key_ends[:-1]), strict=True):
-        first_key, end_key = set_keys.reshape(-1, 2).T
-        upper = set_keys.reshape(-1, 2)[np.lexsort((end_key, first_key))].ravel()
+        intervals = set_keys.reshape(-1, 2)
+        first_key, end_key = intervals.T
+        upper = intervals[np.lexsort((end_key, first_key))].ravel()
         # Numbers below the first bound are outside of the set; from there on inside and outside take turns.
         is_inside = np.arange(len(upper) + 1) % 2 == 1
         tests[node] = Intervals(upper, is_inside != _IS_NEGATED[tree.compare[node]], bool(tree.missing_left[node]))
@@ -341,32 +391,32 @@ def _interval_tests(tree: ComparingTree, set_nodes: list[int], keys: np.ndarray)
 
 
 def set_of_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers whose floor is among ``codes``, as a set of a `ComparingTree`: [code, code + 1) for each."""
+    """Return the numbers whose floor is among ``codes``, as (first numbers, ends) of intervals [code, code + 1)."""
     first = np.asarray(codes, np.float64)
     return first, first + 1
 
 
 def trees_of_stage(outputs: Sequence[np.ndarray], n_outputs: int) -> int | None:
-    """Return the number of trees that each stage (iteration of boosting) has; None if stages differ.
+    """Return the number of trees in each stage (iteration of boosting); None if the order of trees does not tell it.
 
-    ``outputs`` has the indices, below ``n_outputs``, of the outputs that each tree adds to. Each tree must add to one,
-    and each stage go through all outputs in order, with equally many trees for each.
+    ``outputs`` has for each tree the indices of the outputs that it adds to, below ``n_outputs``. The order tells it if
+    each tree adds to one, and each stage goes through all outputs in order, with equally many trees for each.
     """
     if any(len(tree_outputs) != 1 for tree_outputs in outputs):
         return None
     by_tree = np.concatenate(outputs)
     changes = np.flatnonzero(by_tree != by_tree[0])
-    n_parallel = int(changes[0]) if len(changes) else 1
+    n_parallel = int(changes[0]) if len(changes) else 1  # trees of the first output at the beginning
     period = n_parallel * n_outputs
     is_regular = len(by_tree) % period == 0 and np.array_equal(by_tree, np.arange(len(by_tree)) % period // n_parallel)
     return period if is_regular else None
 
 
 def widen_values(values: Sequence[np.ndarray], outputs: Sequence[np.ndarray], n_outputs: int) -> list[np.ndarray]:
-    """Return leaf values ``[nodes outputs]`` of each tree, 0 for the outputs that it does not add to.
+    """Return the leaf ``values`` of each tree as ``[nodes outputs]``, with 0 for outputs that the tree does not add to.
 
-    ``values`` have columns for each tree's ``outputs`` alone. They are returned unchanged if there is one output, or if
-    the outputs follow from the order of the trees (`trees_of_stage`).
+    ``values`` have columns for the ``outputs`` of their tree alone, indices below ``n_outputs``. They are returned
+    unchanged if there is one output, or if the order of trees tells their outputs (`trees_of_stage`).
     """
     if n_outputs == 1 or trees_of_stage(outputs, n_outputs) is not None:
         return list(values)

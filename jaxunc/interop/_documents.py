@@ -21,13 +21,16 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # what some editors write before text in UTF-
 _LONGEST_PATH = 4096
 BINARY_XGBOOST = "a binary file of an old XGBoost; write it by booster.save_model('model.json') there"
 """For messages: what a file is that `is_binary_xgboost` finds, and what to do about it."""
-_MOST, _LARGEST_FLOAT = 2**53, 2**1023  # absolute values of integers: below the first, or at most the second
+_MOST = 2**53  # absolute values of what `integer` reads are below it
+_LARGEST_FLOAT = 2**1023  # absolute values of integers in documents are at most that
 _STRUCTS = {
     b"i": Struct(">b"), b"U": Struct(">B"), b"I": Struct(">h"), b"l": Struct(">i"), b"L": Struct(">q"),
     b"d": Struct(">f"), b"D": Struct(">d"),
 }  # fmt: skip
 _DTYPES = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
-_PLAIN = {b"Z": None, b"T": True, b"F": False}  # these three: by the marker of a UBJSON type
+_CONSTANTS = {b"Z": None, b"T": True, b"F": False}
+"""These three are by the marker of a UBJSON type: how a number is read, the dtype of an array of such numbers, and the
+value that the marker alone stands for."""
 _DEEPEST = 64  # the most containers around a value
 TESTED = {
     "CatBoost": (1, 2), "LightGBM": (4,), "ONNX (ai.onnx.ml)": (5,), "XGBoost": (3, 4), "YDF": (0, 16),
@@ -39,8 +42,8 @@ TESTED = {
 def content_of(source: Any) -> bytes:
     """Return the bytes of a model file, without a byte order mark; ``source`` is its path, its bytes or its text.
 
-    A text that begins as models do is a model, unless it is the name of a file; any other text is a path. An OSError if
-    no file is there, a ValueError if a text cannot be a path.
+    A text is the file's content if it begins as models do, and no file has it as its name. Any other text is a path.
+    An OSError if no file is there, a ValueError if a text cannot be a path.
     """
     if isinstance(source, str) and _is_model(source):
         content = source.encode(errors="surrogatepass")
@@ -52,7 +55,10 @@ def content_of(source: Any) -> bytes:
 
 
 def _is_model(text: str) -> bool:
-    """Return whether a text is a model itself: LightGBM's lines, or a document in braces that is not a file's name."""
+    """Return whether ``text`` is the content of a model file, not a path.
+
+    It begins as LightGBM's files do, or with a brace, unless it is the name of a file.
+    """
     start = text[:64].removeprefix("\ufeff")
     if start.startswith(("tree\n", "tree\r\n")):
         return True
@@ -60,7 +66,7 @@ def _is_model(text: str) -> bool:
 
 
 def _may_be_path(text: str | PathLike) -> bool:
-    """Return whether the system may have a file whose name is ``text``."""
+    """Return whether ``text`` may be the path of a file on this system: not too long, in one line."""
     path = str(text)
     if "\n" in path or "\0" in path or len(path) > _LONGEST_PATH:
         return False
@@ -72,7 +78,7 @@ def _may_be_path(text: str | PathLike) -> bool:
 
 
 def _read(path: str | PathLike) -> bytes:
-    """Return the bytes of the file at ``path``; an error that tells what ``path`` is if no file is there."""
+    """Return the bytes of the file at ``path``; an OSError or a ValueError, which says what it is, if there is none."""
     if isinstance(path, str) and not _may_be_path(path):
         raise ValueError(
             f"model is a text of {len(path)} characters that begins with {path[:20]!r}: no path, and no model of "
@@ -89,9 +95,9 @@ def _read(path: str | PathLike) -> bytes:
 
 
 def read_document(source: Any, library: str) -> dict[str, Any]:
-    """Return the object that a model of ``library`` holds as JSON or UBJSON; a ValueError if there is none.
+    """Return the object at the top of a model file, in JSON or UBJSON; a ValueError if there is none.
 
-    ``source`` is the path of a file, its bytes or its text (`content_of` tells them apart).
+    ``source`` is the file's path, its bytes or its text. ``library`` is the name of the model's library, for messages.
     """
     content = content_of(source)
     if is_binary_xgboost(content):
@@ -108,7 +114,10 @@ def read_document(source: Any, library: str) -> dict[str, Any]:
 
 
 def is_binary_xgboost(content: bytes) -> bool:
-    """Return whether ``content`` is in XGBoost's old format: a float32 base score, since 1.1 behind the word "binf"."""
+    """Return whether a file that begins with ``content`` is in XGBoost's old binary format.
+
+    It begins with a float32 base score; since 1.1 the word "binf" stands before it.
+    """
     # In the old format the bytes behind the first parameters are reserved, and 0.
     unused = content[28:64]
     is_plain = len(unused) == 36 and not any(unused) and content[3:4] in (b"\x3e", b"\x3f", b"\x40")
@@ -116,7 +125,7 @@ def is_binary_xgboost(content: bytes) -> bool:
 
 
 def part(document: Any, *path: str, kind: type | tuple[type, ...] = dict) -> Any:
-    """Return ``document[path[0]][path[1]]…``; a ValueError if that is absent, or not of the type ``kind``."""
+    """Return ``document[path[0]][path[1]]…``; a ValueError unless it is there, and of the type ``kind``."""
     for i, name in enumerate(path):
         if not isinstance(document, dict) or name not in document:
             raise ValueError(f"the model has no {'.'.join(path[: i + 1])}; is the file whole?")
@@ -129,9 +138,9 @@ def part(document: Any, *path: str, kind: type | tuple[type, ...] = dict) -> Any
 
 
 def integer(document: Any, *path: str) -> int:
-    """Return the integer at the keys ``path`` in ``document``, also if written as text.
+    """Return the integer at the keys ``path`` in ``document``, which may be written as a text.
 
-    A ValueError if there is none of a size below 2^53.
+    A ValueError if there is none, or its absolute value is 2^53 or more.
     """
     text = part(document, *path, kind=(int, str))
     try:
@@ -144,29 +153,33 @@ def integer(document: Any, *path: str) -> int:
 
 
 def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
-    """Return the list ``document[name]`` as an array of ``dtype``; a ValueError if it is no list of numbers.
+    """Return the list of numbers ``document[name]`` as an array of ``dtype``; a ValueError if it is no such list.
 
     For an integer ``dtype`` the numbers must be integers of 32 bits.
     """
     array = part(document, name, kind=(list, np.ndarray))
+    is_float = np.dtype(dtype).kind == "f"
     try:
         with np.errstate(all="ignore"):
-            wide = np.asarray(array, np.float64 if np.dtype(dtype).kind == "f" else None)
+            wide = np.asarray(array, np.float64 if is_float else None)
     except (ValueError, TypeError, OverflowError):
         wide = np.zeros((0, 0))  # an array of two axes, which is refused below
     if wide.size == 0 and wide.ndim == 1:
         return np.zeros(0, dtype)
     are_int32 = wide.dtype.kind in "iub" and np.all((wide >= -(2**31)) & (wide < 2**31))
-    if wide.ndim != 1 or not (np.dtype(dtype).kind == "f" or are_int32):
+    if wide.ndim != 1 or not (is_float or are_int32):
         raise ValueError(f"the model's {name} is {array!r:.60}; expected a list of numbers.")
     with np.errstate(over="ignore"):
         return wide.astype(dtype)
 
 
 def _read_ubjson(content: bytes) -> Any:
-    """Return the content of a UBJSON document as Python objects; typed arrays of numbers as NumPy arrays."""
+    """Return the value that ``content``, a UBJSON document, holds, as Python's objects; a ValueError if it is damaged.
+
+    Arrays of numbers of one type are NumPy's.
+    """
     reader = _UbjsonReader(content)
-    document = reader.value(reader.marker(), 0)
+    document = reader.value(reader.marker(), depth=0)
     if reader.at != len(content):
         raise ValueError(f"{len(content) - reader.at} bytes lie behind the end")
     return document
@@ -182,14 +195,14 @@ class _UbjsonReader:
         self._left = len(content)
 
     def _take(self, size: int) -> bytes:
-        """Return the next ``size`` bytes; a ValueError if there are fewer."""
+        """Return the next ``size`` bytes, and go on behind them; a ValueError if there are fewer."""
         start, self.at = self.at, self.at + size
         if size < 0 or self.at > len(self._content):
             raise ValueError(f"{size} bytes are needed at {start} of {len(self._content)}")
         return self._content[start : self.at]
 
     def marker(self) -> bytes:
-        """Return the next byte that is not "N", which means nothing."""
+        """Return the next marker of a type, a byte; bytes "N", which mean nothing, are skipped."""
         while (marker := self._take(1)) == b"N":
             pass
         return marker
@@ -202,20 +215,23 @@ class _UbjsonReader:
         return True
 
     def _size(self) -> int:
-        """Return the next length: an integer behind the marker of its type."""
+        """Return the next length, an integer behind the marker of its type; a ValueError if there is none."""
         kind = self.marker()
         if kind not in b"iUIlL":
             raise ValueError(f"{kind!r} before {self.at} is no length")
         return _STRUCTS[kind].unpack(self._take(_STRUCTS[kind].size))[0]
 
     def value(self, kind: bytes, depth: int) -> Any:
-        """Return the value at the position ``at``, inside ``depth`` containers; ``kind`` is the marker of its type."""
+        """Return the value that begins at the position ``at``; the marker before it, ``kind``, tells its type.
+
+        ``depth`` is the number of containers around it. A ValueError if these are too many, or the marker is unknown.
+        """
         if depth > _DEEPEST:
             raise ValueError(f"it is nested more than {_DEEPEST} deep")
         if kind in _STRUCTS:
             return _STRUCTS[kind].unpack(self._take(_STRUCTS[kind].size))[0]
-        if kind in _PLAIN:
-            return _PLAIN[kind]
+        if kind in _CONSTANTS:
+            return _CONSTANTS[kind]
         if kind == b"S":
             return self._take(self._size()).decode()
         if kind == b"C":
@@ -227,7 +243,10 @@ class _UbjsonReader:
         raise ValueError(f"{kind!r} before {self.at} is unknown")
 
     def _head(self) -> tuple[bytes | None, int | None]:
-        """Return (type, number) of a container's entries, each None if the container does not state it."""
+        """Return (type, number) of a container's entries, from its first bytes; None for what it does not state.
+
+        The type is a marker. A ValueError for more entries than the document can hold.
+        """
         kind = self.marker() if self._next_is(b"$") else None
         size = self._size() if self._next_is(b"#") else None
         if kind is not None and size is None:
@@ -241,7 +260,10 @@ class _UbjsonReader:
         return kind, size
 
     def _array(self, depth: int) -> Any:
-        """Return the array at the position ``at``, inside ``depth`` containers; NumPy's for numbers of one type."""
+        """Return the array that begins at the position ``at``, inside of ``depth`` containers.
+
+        It is a list, or NumPy's array if it states a type of numbers for its entries.
+        """
         kind, size = self._head()
         if kind in _STRUCTS and size is not None:
             dtype = np.dtype(_DTYPES[kind])
@@ -252,9 +274,10 @@ class _UbjsonReader:
         return entries
 
     def _object(self, depth: int) -> dict[str, Any]:
-        """Return the object at the position ``at``, inside ``depth`` containers: its entries by their names."""
+        """Return the object that begins at the position ``at``, inside of ``depth`` containers, as {name: value}."""
         kind, size = self._head()
-        entries, n_read = {}, 0
+        entries = {}
+        n_read = 0
         while n_read != size and not (size is None and self._next_is(b"}")):
             name = self._take(self._size()).decode()
             entries[name] = self.value(kind or self.marker(), depth + 1)
@@ -263,11 +286,11 @@ class _UbjsonReader:
 
 
 class UntestedVersionWarning(UserWarning):
-    """A model says that a newer library made it than the newest that its importer was tested with."""
+    """A newer version of a library made a model than its importer was tested with."""
 
 
 def warn_if_newer(library: str, version: tuple[int, ...]) -> None:
-    """Warn if the ``version`` of ``library`` that made a model is newer than `TESTED`; ``()``, unknown, never warns."""
+    """Warn if ``version``, of the ``library`` that made a model, is newer than `TESTED`; () is unknown."""
     tested = TESTED[library]
     if version[: len(tested)] > tested:
         warn(
@@ -278,11 +301,11 @@ def warn_if_newer(library: str, version: tuple[int, ...]) -> None:
 
 
 def version_in(text: str) -> tuple[int, ...]:
-    """Return the first version in a text as up to four integers, such as (1, 10); empty if there is none."""
+    """Return the first version in ``text`` as up to four integers, such as (1, 10); () if there is none."""
     match = re.search(r"\d{1,6}(?:\.\d{1,6}){0,3}", text)
     return () if match is None else tuple(map(int, match[0].split(".")))
 
 
 def _dotted(version: tuple[int, ...]) -> str:
-    """Return a version as text, such as "1.10"."""
+    """Return ``version`` as a text, such as "1.10"."""
     return ".".join(map(str, version))

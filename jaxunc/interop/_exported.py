@@ -22,12 +22,15 @@ from jaxunc.tables import Columns
 
 from ._comparing_trees import next_above
 
-_BEYOND, _NONE = 2139095040, -2139095040
-"""Order keys of the infinities: at the first every number goes left, below the second none does."""
+_BEYOND = 2139095040  # the order key of infinity: with this threshold every number goes left
+_NONE = -2139095040  # the order key of minus infinity: with a threshold below it no number goes left
 
 
 def model_to_export(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
-    """Return what is exported: an estimator's ``bound_``, or ``model`` itself; an error for other models."""
+    """Return what an exporter takes: the ``bound_`` of an estimator, or ``model`` itself.
+
+    An error, as `to_onnx` and `to_treelite` document it, if the model cannot be exported.
+    """
     if steps_of_estimator(model):
         raise TypeError(
             f"model is a {type(model).__name__} of a pipeline, and only its forest can be exported: pass model.bound_, "
@@ -41,8 +44,13 @@ def model_to_export(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
             f"model is a {type(model).__name__}; pass a bound forest (ju.bind(forest, combiner)), a fitted estimator "
             "of jaxunc.estimators, LeafMoments, or an AdditiveTrees."
         )
-    parts = () if isinstance(model, AdditiveTrees) else model.parts if isinstance(model, OfSums) else (model,)
-    if not is_concrete([(bound.forest, bound.combiner) for bound in parts] or model):
+    if isinstance(model, AdditiveTrees):
+        parts = ()
+        arrays = model
+    else:
+        parts = model.parts if isinstance(model, OfSums) else (model,)
+        arrays = [(bound.forest, bound.combiner) for bound in parts]
+    if not is_concrete(arrays):
         raise TypeError("model is traced: its values are not known. Export it outside of jit and vmap.")
     for bound in parts:
         if bound.forest.follows_forks:
@@ -54,9 +62,10 @@ def model_to_export(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
 
 
 def describe(columns: Columns, class_labels: tuple[Any, ...] | None) -> dict[str, Any]:
-    """Return columns' names, class labels and levels (by column index, as text), each as JSON has it, without None.
+    """Return what an exported model says about its data: a dict of values that JSON has, without those that are None.
 
-    A ValueError if JSON has no such labels, or integers of more than 64 bits, which others read as floats.
+    Entries are ``feature_names``, ``class_labels``, and ``levels`` by the index of their column, as text. A ValueError
+    for labels that JSON does not have, and for integers of more than 64 bits, which others read as floats.
     """
     if class_labels is not None and not all(map(_is_in_json, class_labels)):
         raise ValueError(
@@ -65,13 +74,18 @@ def describe(columns: Columns, class_labels: tuple[Any, ...] | None) -> dict[str
         )
     description: dict[str, Any] = {"feature_names": columns.names, "class_labels": class_labels}
     if columns.levels is not None:
-        leveled = [(str(j), each) for j, each in enumerate(columns.levels) if each is not None]
-        description["levels"] = {j: {"values": each.values, "missing_is_last": each.has_missing} for j, each in leveled}
-    described = {name: value for name, value in description.items() if value is not None}
-    return json.loads(json.dumps(described, default=lambda number: number.item()))
+        description["levels"] = {
+            str(j): {"values": levels.values, "missing_is_last": levels.has_missing}
+            for j, levels in enumerate(columns.levels)
+            if levels is not None
+        }
+    without_none = {name: value for name, value in description.items() if value is not None}
+    # Numbers of NumPy become Python's, and tuples lists.
+    return json.loads(json.dumps(without_none, default=lambda number: number.item()))
 
 
 def _is_in_json(label: Any) -> bool:
+    """Return whether JSON has a class ``label``: a text, a bool, an integer of 64 bits, or a float other than NaN."""
     if isinstance(label, str | bool | np.bool_):
         return True
     is_integer = isinstance(label, int | np.integer) and not isinstance(label, np.timedelta64)
@@ -81,7 +95,7 @@ def _is_in_json(label: Any) -> bool:
 
 
 class PlainSet(NamedTuple):
-    """A test that sends neighbouring intervals of a column's numbers left and right in turn."""
+    """A test of intervals: a column's numbers are cut into intervals, which go left and right by turns."""
 
     feature: int  # the column
     upper: Float64[np.ndarray, " inner"]  # the largest number of each interval but the last, rising and below infinity
@@ -91,11 +105,15 @@ class PlainSet(NamedTuple):
 
     @property
     def goes_left(self) -> Bool[np.ndarray, " intervals"]:
+        """Whether each interval goes left."""
         return (np.arange(len(self.upper) + 1) % 2 == 0) == self.first_left
 
 
 class PlainNodes(NamedTuple):
-    """All nodes that roots lead to, tree after tree, each root first; a right child follows its left sibling."""
+    """The nodes of all trees in one list, tree after tree, the root of each first; padding nodes are left out.
+
+    A right child follows its left sibling. A test of intervals is a single node.
+    """
 
     tree: Int64[np.ndarray, " used"]  # the index of the node's tree
     node: Int64[np.ndarray, " used"]  # its index in the arrays of the tree
@@ -111,14 +129,15 @@ class PlainNodes(NamedTuple):
 
 
 def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
-    """Return the nodes of trees in which no node has two parents, other than in tests of intervals (else ValueError).
+    """Return the nodes of ``trees`` as comparisons with numbers, and as tests of intervals.
 
     ``wide`` says whether the exported model compares float64 numbers that were not rounded to float32. Then a threshold
     becomes the largest float64 that rounds to it, or to less, as float32. Thresholds of columns with cuts become cuts.
+    A ValueError if nodes have two parents, other than those of a test of intervals.
     """
     tests, _ = interval_nodes(trees)
     child = np.array(trees.child)
-    # A test of intervals becomes one node again: its first, with the children of its last.
+    # A test of intervals becomes one node again: its first node, with the children of its last ones.
     for test in tests:
         child[test.tree, test.node] = test.child
     tree, node = np.nonzero(reached_nodes(child))
@@ -128,20 +147,35 @@ def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
     value, none_left = _numbers(trees, feature, key, inner, wide=wide)
     missing_left = inner & ~np.asarray(trees.missing_right)[tree, node]
     of_set, sets = _sets(trees, tests, wide=wide)
+    # Numbers of nodes begin at 0 in each tree, whose root is the first.
+    first_of_tree = np.flatnonzero(node == 0)
     number = np.zeros(child.shape, np.int64)
-    number[tree, node] = np.arange(len(node)) - np.flatnonzero(node == 0)[tree]
-    node_number, left, of_set = number[tree, node], number[tree, child[tree, node]], of_set[tree, node]
-    return PlainNodes(tree, node, node_number, inner, feature, left, missing_left, value, none_left, of_set, sets)
+    number[tree, node] = np.arange(len(node)) - first_of_tree[tree]
+    return PlainNodes(
+        tree=tree,
+        node=node,
+        number=number[tree, node],
+        inner=inner,
+        feature=feature,
+        left=number[tree, child[tree, node]],
+        missing_left=missing_left,
+        value=value,
+        none_left=none_left,
+        of_set=of_set[tree, node],
+        sets=sets,
+    )
 
 
 def _numbers(trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarray, *, wide: bool) -> tuple:
-    """Return (the largest number that goes left at each node, -inf without one; whether no number goes left there).
+    """Return (the largest number that goes left at each node or -inf, whether no number goes left there).
 
-    All arrays are by node. ``key`` has the thresholds as order keys, ``feature`` the tested columns, and ``inner`` says
-    which nodes are no leaves. Numbers are float32, with ``wide`` the largest float64 that round to these, or cuts.
+    All arrays have an entry for each node. ``key`` are thresholds of ``trees``, as order keys, ``feature`` are the
+    tested columns, and ``inner`` says which nodes are no leaves. Numbers are float32; with ``wide`` they are the
+    largest float64 that round to these. In columns with cuts they are cuts.
     """
     # Clipped to the keys of numbers: beyond them thresholds send all numbers left, or none.
-    none_left, clipped = key < _NONE, np.clip(key, _NONE, _BEYOND)
+    none_left = key < _NONE
+    clipped = np.clip(key, _NONE, _BEYOND)
     # A key of 0 or more is the bits of its float32; bits of negative numbers sort in reverse.
     rounded = np.where(clipped < 0, int(NAN_FIRST) - clipped, clipped).astype(np.int32).view(np.float32)
     value = largest_rounding_to(rounded) if wide else rounded.astype(np.float64)
@@ -157,9 +191,10 @@ def _numbers(trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarr
 
 
 def _sets(trees: Trees, tests: list[IntervalNode], *, wide: bool) -> tuple[np.ndarray, list[PlainSet]]:
-    """Return (each node's index among the sets, ``[trees nodes]``, -1 if it tests none; the distinct sets).
+    """Return (the index of the set that each node tests ``[trees nodes]`` or -1, the distinct sets).
 
-    ``tests`` are the tests of intervals in ``trees``. ``wide``: the exported model does not round numbers to float32.
+    ``tests`` are the tests of intervals in ``trees``. ``wide`` says whether the exported model compares float64, as for
+    `plain_nodes`.
     """
     of_set = np.full(trees.child.shape, -1)
     sets: dict[tuple, PlainSet] = {}
@@ -179,39 +214,44 @@ def _sets(trees: Trees, tests: list[IntervalNode], *, wide: bool) -> tuple[np.nd
 
 
 def _set(trees: Trees, feature: int, test: IntervalNode, *, wide: bool) -> PlainSet:
-    """Return a test of intervals as a `PlainSet`, whose neighbouring intervals go to different sides.
+    """Return ``test``, a test of intervals of the column ``feature``, as a `PlainSet`: intervals with alternate sides.
 
-    Intervals without numbers are left out, and neighbours that go to one side are joined: the ends 1, 1, 5, 7 and the
-    sides left, right, left, left, right become the ends 7 and the sides left, right. ``feature`` is the tested column.
-    ``wide``: the exported model does not round numbers to float32.
+    Intervals without numbers are left out, and neighbours that go to one side are joined. For example, the ends 1, 1,
+    5, 7 and the sides left, right, left, left, right become the end 7 and the sides left, right.
+
+    ``wide`` says whether the exported model compares float64, as for `plain_nodes`.
     """
     intervals = test.intervals
     key = np.asarray(intervals.upper, np.int64)
-    all_inner, features = np.ones(len(key), bool), np.full(len(key), feature)
+    all_inner = np.ones(len(key), bool)
+    features = np.full(len(key), feature)
     upper, none_below = _numbers(trees, features, key, all_inner, wide=wide)
     if trees.columns.cuts is None or trees.columns.cuts[feature] is None:
         # The next float32, also where ``upper`` is the largest float64 that rounds to its own float32.
         behind, _ = _numbers(trees, features, np.minimum(key + 1, _BEYOND), all_inner, wide=False)
     else:
         behind = next_above(upper)
-    ends, behind = [*upper.tolist(), np.inf], [*behind.tolist(), np.inf]
-    intervals_with_numbers, last_end = [], None
-    for end, number_behind, goes_left, has_none in zip(
-        ends, behind, intervals.goes_left, [*none_below, False], strict=True
+    # The last interval ends at infinity.
+    ends = [*upper.tolist(), np.inf]
+    numbers_behind = [*behind.tolist(), np.inf]
+    are_empty = [*none_below, False]
+    intervals_with_numbers = []  # (whether it goes left, its end, the next number behind)
+    last_end = None
+    for end, number_behind, goes_left, is_empty in zip(
+        ends, numbers_behind, intervals.goes_left, are_empty, strict=True
     ):
         # Intervals that end at codes between two cuts, or beyond them, hold no numbers.
-        if not has_none and (last_end is None or end > last_end):
+        if not is_empty and (last_end is None or end > last_end):
             intervals_with_numbers.append((bool(goes_left), end, number_behind))
             last_end = end
     # Neighbours that go to one side become one interval, which ends where the last of them does.
-    runs = [list(run)[-1] for _, run in groupby(intervals_with_numbers, key=itemgetter(0))]
-    sides, upper, behind = zip(*runs, strict=True)
-    # The last interval ends at infinity.
+    joined = [list(run)[-1] for _, run in groupby(intervals_with_numbers, key=itemgetter(0))]
+    sides, upper, behind = zip(*joined, strict=True)
     return PlainSet(feature, np.array(upper[:-1]), np.array(behind[:-1]), sides[0], intervals.missing_left)
 
 
 def largest_rounding_to(narrow: np.ndarray) -> np.ndarray:
-    """Return for each float32 of ``narrow`` the largest float64 that rounds to it or to a smaller one."""
+    """Return for each float32 in ``narrow``, also for infinities, the largest float64 that rounds to it as float32."""
     with np.errstate(over="ignore"):
         above = np.nextafter(narrow, np.float32(np.inf)).astype(np.float64)
     # Rounding treats infinity as the next float behind the largest, 2^128.

@@ -18,12 +18,13 @@ _LINKS = {
     **dict.fromkeys(("poisson", "gamma", "tweedie"), "exp"),
     "multiclass": "softmax",
 }
-_OWN = ("custom", "none", "null", "na")  # what files say of an objective of the user's own
+_CUSTOM_OBJECTIVES = ("custom", "none", "null", "na")  # names that files give to an objective that the user wrote
 _OLD_NAMES = {"xentropy": "cross_entropy", "xentlambda": "cross_entropy_lambda"}
 _ZERO = float(np.float32(1e-35))  # numbers within it of 0 count as 0
-_BELOW_ZERO, _BEHIND_ZERO = float(np.nextafter(-_ZERO, -np.inf)), float(np.nextafter(_ZERO, np.inf))
+_BELOW_ZERO = float(np.nextafter(-_ZERO, -np.inf))  # the largest number below those that count as 0
+_BEHIND_ZERO = float(np.nextafter(_ZERO, np.inf))  # the smallest number above those that count as 0
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2  # bits of a decision_type
-_MISSING_ZERO, _MISSING_NAN = 1, 2  # what a decision_type has above these bits: which values are missing
+_NONE_MISSING, _MISSING_ZERO, _MISSING_NAN = 0, 1, 2  # what a decision_type has above these bits: what is missing
 _MOST_WORDS = 2**26  # words, of 32 bits each, from which a tree's sets are refused: categories stay below 2^31
 
 
@@ -91,7 +92,10 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
 
 
 def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
-    """Return (an estimator's class labels or None, whether it is a classifier, its booster)."""
+    """Return (class labels, whether it is a classifier, booster) of an estimator; the labels of a regressor are None.
+
+    A ValueError if ``model``, the estimator, is not fitted, or answers from its first trees (``pred_early_stop``).
+    """
     try:
         booster = model.booster_
     except Exception as error:  # LightGBM's own error is scikit-learn's, where that is installed
@@ -102,44 +106,63 @@ def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
             "are sure: here all trees are asked. Pass model.booster_, which asks all, too."
         )
     is_classifier = hasattr(model, "classes_")
-    return tuple(np.asarray(model.classes_).tolist()) if is_classifier else None, is_classifier, booster
+    labels = tuple(np.asarray(model.classes_).tolist()) if is_classifier else None
+    return labels, is_classifier, booster
 
 
 def _of_text(
     model: ModelText, classes: tuple | None, is_classifier: bool, category_columns: Sequence | None
 ) -> AdditiveTrees:
-    """Return the model of a text; ``category_columns`` are those that the user names, None to infer them.
+    """Return the additive trees that a model file, read as ``model``, describes; a ValueError if it is not imported.
 
-    ``classes`` are an estimator's labels, None without any; ``is_classifier`` says whether the estimator has classes.
+    ``classes`` are class labels, and ``is_classifier`` is True, if an estimator with classes was given; else they are
+    None and False. ``category_columns`` are the columns of pandas' category type; None to infer them from the file.
     """
     header = model.header
     version = version_in(text(header, "version"))
     if version < (2,):
         raise ValueError(f"the model's version is {header['version']!r:.20}; from_lightgbm reads v2 and later.")
     warn_if_newer("LightGBM", version)
+    # The header names no objective if the user wrote it. Then the parameters of training say so, or are absent.
     trained_with = model.parameters.get("objective", "custom")
-    if "objective" not in header and trained_with not in _OWN:
+    if "objective" not in header and trained_with not in _CUSTOM_OBJECTIVES:
         raise ValueError(f"the model has no objective, and was trained with {trained_with!r:.40}; is the file whole?")
-    n_outputs = integer(header, "num_tree_per_iteration" if "num_tree_per_iteration" in header else "num_class")
-    name, scale = _objective(header, n_outputs)
+    name_of_outputs = "num_tree_per_iteration" if "num_tree_per_iteration" in header else "num_class"
+    n_outputs = integer(header, name_of_outputs)
+    objective, sigmoid = _objective(header, n_outputs)
     n_trees = len(model.trees)
     if n_outputs < 1 or n_trees == 0 or n_trees % n_outputs:
         raise ValueError(f"the model has {n_trees} trees, {n_outputs} for each iteration.")
     columns = columns_of(model, category_columns)
-    scale /= n_trees // n_outputs if "average_output" in header else 1  # then sums are averages of iterations
+    # Leaf values are scaled, so that their sum is the raw score: an average over iterations where the file says so.
+    averaged = "average_output" in header
+    n_iterations = n_trees // n_outputs
+    scale = sigmoid / n_iterations if averaged else sigmoid
     trees = [_tree(f"tree {t}", tree, scale) for t, tree in enumerate(model.trees)]
-    fields = {"class_labels": _labels(name, n_outputs, classes, is_classifier), "averaged": "average_output" in header}
-    return ensemble_of(trees, columns, np.zeros(n_outputs), _LINKS[name], trees_per_stage=n_outputs, **fields)
+    return ensemble_of(
+        trees,
+        columns,
+        np.zeros(n_outputs),
+        _LINKS[objective],
+        trees_per_stage=n_outputs,
+        class_labels=_labels(objective, n_outputs, classes, is_classifier),
+        averaged=averaged,
+    )
 
 
 def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
-    """Return the objective's name in ``header``, empty for a user's own, and its parameter sigmoid, by default 1.
+    """Return (name of the objective, its parameter sigmoid); the name is "" if the user wrote the objective.
 
-    A ValueError for objectives that are not imported, or are not of ``n_outputs`` trees an iteration.
+    ``header`` has the file's lines by name; the sigmoid is 1 if it has none. A ValueError for an objective that is not
+    imported, or that does not have ``n_outputs`` trees in each iteration.
     """
     name, *settings = header.get("objective", "").split() or [""]
     name = _OLD_NAMES.get(name, name)
-    parameters = {key: value for key, _, value in (setting.partition(":") for setting in settings)}
+    # A setting is written as "name:value".
+    parameters = {}
+    for setting in settings:
+        key, _, value = setting.partition(":")
+        parameters[key] = value
     allowed = {"binary": {"sigmoid"}, "multiclass": {"num_class"}, "multiclassova": {"num_class", "sigmoid"}}
     if name not in _LINKS or not set(parameters) <= allowed.get(name, set()):
         raise ValueError(
@@ -147,9 +170,10 @@ def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
             f"{', '.join(sorted(_LINKS)[1:])}, without reg_sqrt."
         )
     n_classes = int(row(parameters, "num_class", np.int64, 1)[0]) if "num_class" in parameters else n_outputs
-    if (name.startswith("multiclass") and "num_class" not in parameters) or n_classes != n_outputs:
+    is_multiclass = name.startswith("multiclass")
+    if (is_multiclass and "num_class" not in parameters) or n_classes != n_outputs:
         raise ValueError(f"the model's objective {name!r:.60} has other classes than the {n_outputs} outputs.")
-    if name and not name.startswith("multiclass") and n_outputs != 1:
+    if name and not is_multiclass and n_outputs != 1:
         raise ValueError(f"the model's objective {name!r:.60} has {n_outputs} trees in each iteration; expected one.")
     sigmoid = float(row(parameters, "sigmoid", np.float64, 1)[0]) if "sigmoid" in parameters else 1.0
     if not 0 < sigmoid < np.inf:
@@ -157,17 +181,22 @@ def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
     return name, sigmoid
 
 
-def _labels(name: str, n_outputs: int, classes: tuple | None, is_classifier: bool) -> tuple | None:
-    """Return the labels of the classes: ``classes``, by default 0, 1, …; None if the objective ``name`` has no classes.
+def _labels(objective: str, n_outputs: int, classes: tuple | None, is_classifier: bool) -> tuple | None:
+    """Return the class labels of a model with this ``objective``; None if the objective has no classes.
 
-    A user's own objective, whose ``name`` is empty, has none either. A ValueError if there are not as many ``classes``
-    as ``n_outputs`` sums stand for (two for one sum), or for a classifier (``is_classifier``) whose objective has a
-    name and no classes.
+    Labels are ``classes``, those of an estimator, or 0, 1, … if that is None. An ``objective`` "", which the user
+    wrote, has no classes. ``is_classifier`` says whether the model is a classifier of LightGBM.
+
+    A ValueError if ``classes`` do not fit the ``n_outputs`` sums (two classes have one sum). Also if a classifier has
+    a named objective without classes.
     """
     # The targets of cross_entropy may be any shares in [0, 1]; those of a classifier are its labels.
-    if name not in ("binary", "multiclass", "multiclassova") and not (is_classifier and name == "cross_entropy"):
-        if is_classifier and name:  # a user's own objective has no name: the model answers sums
-            raise ValueError(f"model is a classifier with the objective {name!r:.60}, without classes; pass booster_.")
+    has_classes = objective in ("binary", "multiclass", "multiclassova")
+    if not has_classes and not (is_classifier and objective == "cross_entropy"):
+        if is_classifier and objective:  # a user's own objective has no name: the model answers sums
+            raise ValueError(
+                f"model is a classifier with the objective {objective!r:.60}, without classes; pass booster_."
+            )
         return None
     n_classes = max(2, n_outputs)  # two classes have one sum
     if classes is not None and len(classes) != n_classes:
@@ -179,9 +208,10 @@ def _labels(name: str, n_outputs: int, classes: tuple | None, is_classifier: boo
 
 
 def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
-    """Return a tree with its inner nodes first, then its leaves, whose values are multiplied by ``scale``.
+    """Return the tree that a file's lines describe: its inner nodes first, then its leaves.
 
-    ``what`` names it in messages. ``tree`` has the tree's lines by name; in those of children -1, -2, … are leaves.
+    ``tree`` has the lines by name, and ``what`` names the tree in messages. Leaf values are multiplied by ``scale``. A
+    ValueError if the lines do not fit together, or leaves hold linear models.
     """
     if tree.get("is_linear", "0").strip() != "0":
         raise ValueError("the model has linear trees (linear_tree), whose leaves hold no values; fit it without.")
@@ -195,30 +225,45 @@ def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
         row(tree, name, np.int64, n_inner) if n_inner else np.zeros(0, np.int64) for name in names
     )
     bound = row(tree, "threshold", np.float64, n_inner) if n_inner else np.zeros(0)
-    if np.any((decision_type < 0) | (decision_type >> 2 > _MISSING_NAN)):
+    missing_kind = decision_type >> 2
+    if np.any((decision_type < 0) | (missing_kind > _MISSING_NAN)):
         raise ValueError(f"{what} has tests of unknown decision_type {decision_type.max()}.")
+    # The file numbers inner nodes 0, 1, …, and leaves -1, -2, ….
     if any(np.any((side >= n_inner) | (side < -n_leaves)) for side in children):
         raise ValueError(f"{what} has children that are none of its {n_inner} tests and {n_leaves} leaves.")
     # Thresholds within 1e-35 of 0 are moved, so that all numbers that count as 0 go where 0 goes.
     threshold = np.where(np.abs(bound) <= _ZERO, np.where(bound >= 0, _ZERO, _BELOW_ZERO), bound)
-    zero_left, default_left = threshold >= 0, (decision_type & _DEFAULT_LEFT) != 0
-    missing_left = np.where(decision_type >> 2 == 0, zero_left, default_left)  # 0: NaN counts as 0
+    zero_left = threshold >= 0
+    default_left = (decision_type & _DEFAULT_LEFT) != 0
+    missing_left = np.where(missing_kind == _NONE_MISSING, zero_left, default_left)  # there NaN counts as 0
     is_category = (decision_type & _CATEGORICAL) != 0
-    zero_apart = ~is_category & (decision_type >> 2 == _MISSING_ZERO) & (zero_left != default_left)
+    # Where 0 is missing, and goes to the other side than numbers next to it, the test becomes one of a set.
+    zero_apart = ~is_category & (missing_kind == _MISSING_ZERO) & (zero_left != default_left)
     sets = {i: _set_without_zero(float(threshold[i])) for i in np.flatnonzero(zero_apart).tolist()}
     if is_category.any():
         sets |= _sets_of_categories(what, tree, np.flatnonzero(is_category), bound)
         missing_left = missing_left & ~is_category
-    # Leaf -1 - k becomes node n_inner + k.
+    compare = np.where(is_category | zero_apart, IN_SET, AT_MOST)
+    # Leaf -1 - k becomes node n_inner + k. Leaves have no children (-1), and test nothing.
     left, right = (np.append(np.where(side < 0, n_inner - 1 - side, side), np.full(n_leaves, -1)) for side in children)
-    compare, zeros = np.where(is_category | zero_apart, IN_SET, AT_MOST), np.zeros(n_leaves, np.int64)
-    tests = np.append(feature, zeros), np.append(compare, zeros + AT_MOST), np.append(threshold, zeros.astype(float))
-    values = np.append(np.zeros(n_inner), leaf_values)[:, None]
-    return ComparingTree(*tests, left, right, np.append(missing_left, zeros != 0), sets, values)
+    return ComparingTree(
+        feature=np.append(feature, np.zeros(n_leaves, np.int64)),
+        compare=np.append(compare, np.full(n_leaves, AT_MOST)),
+        value=np.append(threshold, np.zeros(n_leaves)),
+        left=left,
+        right=right,
+        missing_left=np.append(missing_left, np.zeros(n_leaves, bool)),
+        sets=sets,
+        leaf_values=np.append(np.zeros(n_inner), leaf_values)[:, None],
+    )
 
 
 def _set_without_zero(threshold: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the set (first numbers, ends) that goes left if numbers that count as 0 do not follow ``threshold``."""
+    """Return the set of numbers that go left at a test where 0 goes to the other side than ``threshold`` says.
+
+    The set is (first numbers, ends) of two intervals. Numbers at or below ``threshold`` go left, others right, except
+    those that count as 0.
+    """
     end = float(np.nextafter(threshold, np.inf))
     if threshold >= 0:  # numbers that count as 0 go right
         return np.array([-np.inf, _BEHIND_ZERO]), np.array([-_ZERO, end])
@@ -228,8 +273,9 @@ def _set_without_zero(threshold: float) -> tuple[np.ndarray, np.ndarray]:
 def _sets_of_categories(what: str, tree: dict[str, str], indices: np.ndarray, thresholds: np.ndarray) -> dict:
     """Return {node: the set of numbers that go left} for the nodes ``indices``, which test categories.
 
-    A set is (first numbers, ends) of intervals, one for each category. ``tree`` has the lines of the tree, which
-    messages call ``what``; ``thresholds`` of these nodes are the numbers of their sets in the file.
+    A set is (first numbers, ends) of intervals, one for each category. ``tree`` has the file's lines of the tree, by
+    name. ``thresholds [nodes]`` are those of the file: at these nodes the number of a set. A ValueError, which calls
+    the tree ``what``, if the lines do not hold these sets.
     """
     n_sets = integer(tree, "num_cat")
     ends = row(tree, "cat_boundaries", np.int64, n_sets + 1)
@@ -238,14 +284,15 @@ def _sets_of_categories(what: str, tree: dict[str, str], indices: np.ndarray, th
     if not is_whole or np.any(words >= 2**32) or len(words) >= _MOST_WORDS:
         raise ValueError(f"{what} has sets of categories that do not lie in its {len(words)} words.")
     sets = {}
-    for i in indices.tolist():
-        if thresholds[i] not in range(n_sets):
-            raise ValueError(f"{what} tests set {thresholds[i]} of {n_sets} sets of categories.")
-        set_index = int(thresholds[i])
+    for node in indices.tolist():
+        if thresholds[node] not in range(n_sets):
+            raise ValueError(f"{what} tests set {thresholds[node]} of {n_sets} sets of categories.")
+        set_index = int(thresholds[node])
         # Bit j of a set, from the lowest bit of its first word, tells whether category j is in it.
         set_words = words[ends[set_index] : ends[set_index + 1]].astype("<u4")
         codes = np.flatnonzero(np.unpackbits(set_words.view(np.uint8), bitorder="little"))
         first, end = set_of_codes(codes)
         # Numbers are truncated toward 0, so that those above -1 count as 0.
-        sets[i] = np.where(codes == 0, np.nextafter(-1.0, np.inf), first), end
+        first = np.where(codes == 0, np.nextafter(-1.0, np.inf), first)
+        sets[node] = first, end
     return sets

@@ -23,7 +23,7 @@ _NOT_WORDS = {*MISSING_WORDS, *TRUE_WORDS, *FALSE_WORDS}  # words that numeric c
 
 
 class ModelText(NamedTuple):
-    """The parts of a model file that predictions rest on."""
+    """What a model file says, as far as predictions rest on it."""
 
     header: dict[str, str]  # the lines before the trees: their texts by their names
     trees: list[dict[str, str]]  # likewise the lines of each tree
@@ -32,7 +32,10 @@ class ModelText(NamedTuple):
 
 
 def read_model_text(source: Any) -> ModelText:
-    """Read a model file, whose path, bytes or text is ``source``; a ValueError if it is none, or not whole."""
+    """Return what a model file of LightGBM says; ``source`` is its path, its bytes or its text.
+
+    A ValueError if it is no such file, or not whole.
+    """
     content = content_of(source).replace(b"\r\n", b"\n")
     if not content.startswith(b"tree\n"):
         raise ValueError(f"the LightGBM model begins with {content[:20]!r}; expected a text file of save_model.")
@@ -40,15 +43,19 @@ def read_model_text(source: Any) -> ModelText:
     if offset == 0:
         raise ValueError("the LightGBM model has no trees.")
     header = _pairs(content[:offset])
-    blocks, rest = _blocks(header, content[offset:])
-    if not rest.startswith(_ENDS):
+    blocks, ending = _blocks(header, content[offset:])
+    if not ending.startswith(_ENDS):
         raise ValueError("the LightGBM model goes on after the trees that it counts; is the file whole?")
-    _check_end(header, rest)
-    return ModelText(header, [_pairs(block) for block in blocks], _parameters(rest), _pandas_categorical(rest))
+    _check_end(header, ending)
+    return ModelText(header, [_pairs(block) for block in blocks], _parameters(ending), _pandas_categorical(ending))
 
 
 def _blocks(header: dict[str, str], content: bytes) -> tuple[list[bytes], bytes]:
-    """Return (the text of each tree, the text behind the last); ``content`` is all that follows the ``header``."""
+    """Return ([the lines of each tree], all lines behind the last tree).
+
+    ``header`` has the lines before the trees, by name, and ``content`` is the file behind these. A ValueError if the
+    trees are not where the header says.
+    """
     if "tree_sizes" not in header:  # which only the first files of v2 lack
         trees, *last = re.split(rb"\n(?=end of trees|feature.importances:)", content, maxsplit=1)
         return re.split(rb"\n(?=Tree=)", trees), b"".join(last)
@@ -62,7 +69,10 @@ def _blocks(header: dict[str, str], content: bytes) -> tuple[list[bytes], bytes]
 
 
 def row(lines: dict[str, str], name: str, dtype: Any, number: int | None = None) -> np.ndarray:
-    """Return the numbers of the line ``name``; a ValueError if it is absent, not numbers, or not ``number`` many."""
+    """Return the numbers in the line ``name`` as an array of ``dtype``; ``lines`` has the texts of lines by name.
+
+    A ValueError if there is no such line, it holds other things than numbers, or not as many as ``number`` says.
+    """
     words = text(lines, name).split()
     if number is not None and len(words) != number:
         raise ValueError(f"the LightGBM model has {len(words)} numbers as {name}; expected {number}.")
@@ -73,19 +83,19 @@ def row(lines: dict[str, str], name: str, dtype: Any, number: int | None = None)
 
 
 def integer(lines: dict[str, str], name: str) -> int:
-    """Return the one integer of the line ``name``; errors are those of `row`."""
+    """Return the one integer in the line ``name``; arguments and errors are those of `row`."""
     return int(row(lines, name, np.int64, 1)[0])
 
 
 def text(lines: dict[str, str], name: str) -> str:
-    """Return the text of the line ``name``; a ValueError if there is none."""
+    """Return the text of the line ``name``; ``lines`` has them by name. A ValueError if there is no such line."""
     if name not in lines:
         raise ValueError(f"the LightGBM model has no {name}; is the file whole?")
     return lines[name]
 
 
 def _pairs(block: bytes) -> dict[str, str]:
-    """Return {name: text} of the lines of ``block``, each ``name=text``; a ValueError if they are not UTF-8."""
+    """Return the lines of ``block``, each ``name=text``, as {name: text}; a ValueError if they are not UTF-8."""
     try:
         lines = block.decode().split("\n")
     except UnicodeDecodeError as error:
@@ -93,30 +103,47 @@ def _pairs(block: bytes) -> dict[str, str]:
     return {name: value for name, _, value in (line.partition("=") for line in lines if line)}
 
 
-def _check_end(header: dict[str, str], rest: bytes) -> None:
-    """Raise a ValueError if ``rest``, the text behind the trees, lost its last lines; ``header`` precedes the trees."""
-    _, end_mark, tail = rest.partition(b"\nend of parameters")
-    if not (end_mark or rest.startswith(_ENDS[0])):  # before LightGBM 2.2 files had no parameters
-        end_mark = b"\npandas_categorical:" in rest
+def _check_end(header: dict[str, str], ending: bytes) -> None:
+    """Raise a ValueError if ``ending``, the file behind its trees, lacks lines that it must have.
+
+    ``header`` has the lines before the trees, by name.
+    """
+    _, end_mark, tail = ending.partition(b"\nend of parameters")
+    has_end = bool(end_mark)
+    if not (end_mark or ending.startswith(_ENDS[0])):  # before LightGBM 2.2 files had no parameters
+        has_end = b"\npandas_categorical:" in ending
     tail = re.sub(rb"\nparser:\n.*\nend of parser\n", b"\n", tail, flags=re.DOTALL).strip()
+    # Lists of categories need the last line, which has pandas' categories.
     has_lists = any(info != "none" and not info.startswith("[") for info in header.get("feature_infos", "").split())
-    has_parameters = b"\nparameters:" in rest
-    if (not end_mark and (has_parameters or has_lists)) or (tail and not tail.startswith(b"pandas_categorical:")):
+    has_parameters = b"\nparameters:" in ending
+    if (not has_end and (has_parameters or has_lists)) or (tail and not tail.startswith(b"pandas_categorical:")):
         raise ValueError(
             "the LightGBM model's last lines, behind its trees, are missing or cut off; is the file whole?"
         )
 
 
-def _parameters(rest: bytes) -> dict[str, str]:
-    """Return the parameters of training, from lines ``[name: value]`` of ``rest``, behind the trees; {} without any."""
-    start, end = rest.find(b"\nparameters:\n"), rest.find(b"\nend of parameters")
-    lines = rest[start:end].decode(errors="replace").split("\n") if 0 <= start < end else ()
-    return {name: value for name, _, value in (line.strip("[]").partition(": ") for line in lines)}
+def _parameters(ending: bytes) -> dict[str, str]:
+    """Return the parameters of training as {name: value}; {} if there are none.
+
+    They are lines ``[name: value]`` of ``ending``, the file behind its trees.
+    """
+    start = ending.find(b"\nparameters:\n")
+    end = ending.find(b"\nend of parameters")
+    if not 0 <= start < end:
+        return {}
+    parameters = {}
+    for line in ending[start:end].decode(errors="replace").split("\n"):
+        name, _, value = line.strip("[]").partition(": ")
+        parameters[name] = value
+    return parameters
 
 
-def _pandas_categorical(rest: bytes) -> list[Any]:
-    """Return the categories of each of pandas' category columns, from the last line of ``rest``; [] without any."""
-    last = rest.rstrip().rpartition(b"\n")[2]
+def _pandas_categorical(ending: bytes) -> list[Any]:
+    """Return a list of categories for each column of pandas' category type in training; [] if there are none.
+
+    They are in the last line of ``ending``, the file behind its trees. A ValueError if that line is damaged.
+    """
+    last = ending.rstrip().rpartition(b"\n")[2]
     name, _, document = last.partition(b":")
     if name != b"pandas_categorical":
         return []
@@ -132,7 +159,10 @@ def _pandas_categorical(rest: bytes) -> list[Any]:
 
 
 def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -> Columns:
-    """Return the columns of a model; ``category_columns`` are those of pandas' category type, inferred if None."""
+    """Return the columns of a ``model``'s data; a ValueError if the file does not tell them.
+
+    ``category_columns`` are names or positions of the columns that had pandas' category type; None to infer them.
+    """
     category_columns = _check_list(category_columns)
     names = tuple(text(model.header, "feature_names").split(" "))
     n_features = integer(model.header, "max_feature_idx") + 1
@@ -163,17 +193,21 @@ def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -
 
 
 def _nominal_columns(model: ModelText, ranges: list[str]) -> set[int]:
-    """Return the indices of categorical features: those named in training, and those with categories in ``ranges``."""
+    """Return the indices of categorical features: those that training named, and those with lists of categories.
+
+    ``ranges`` has the entry of each feature in ``feature_infos``, a line of the ``model``'s header.
+    """
     # "[…]" is a range of numbers, "none" a column without use, anything else a list of categories.
-    categorical = {j for j, info in enumerate(ranges) if info != "none" and not info.startswith("[")}
+    with_list = {j for j, info in enumerate(ranges) if info != "none" and not info.startswith("[")}
     words = model.parameters.get("categorical_feature", "").split(",")
-    return {int(word) for word in words if word.isdecimal() and int(word) < len(ranges)} | categorical
+    by_training = {int(word) for word in words if word.isdecimal() and int(word) < len(ranges)}
+    return by_training | with_list
 
 
 def _check_list(names: Any) -> list[int | str] | None:
-    """Return ``names``, the user's ``category_columns``, as a list or None.
+    """Return ``names``, the user's argument ``category_columns``, as a list; None if it is None.
 
-    A ValueError for a single name, a TypeError for what holds other things than names and positions.
+    A ValueError for a single name, a TypeError for anything else than names and positions.
     """
     if names is None:
         return None
@@ -189,17 +223,17 @@ def _check_list(names: Any) -> list[int | str] | None:
 
 
 class _Facts(NamedTuple):
-    """The facts in a file about the columns of the frame of training."""
+    """What a file says about the columns of the data frame that the model was fitted to."""
 
     names: tuple[str, ...]
     ranges: list[str]  # the file's ``feature_infos``: which values each column had in training
     listed: list[int]  # categorical features: by default category columns without an order, else what the user named
-    tested: Bool[np.ndarray, " features"]  # whether a tree tests it
-    categories: list[list[Any]]  # those of each of pandas' category columns, in the order of columns
+    tested: Bool[np.ndarray, " features"]  # whether a tree tests each feature
+    categories: list[list[Any]]  # a list for each column of pandas' category type, in the order of columns
 
 
 def _find_tested(model: ModelText, n_features: int) -> Bool[np.ndarray, " features"]:
-    """Return for each feature whether a tree tests it."""
+    """Return for each of ``n_features`` whether a tree of ``model`` tests it."""
     tested = np.zeros(n_features, bool)
     for tree in model.trees:
         if integer(tree, "num_leaves") > 1:
@@ -209,38 +243,55 @@ def _find_tested(model: ModelText, n_features: int) -> Bool[np.ndarray, " featur
 
 
 def _locate_columns(facts: _Facts, columns: Sequence[int | str]) -> list[int]:
-    """Return the positions of the user's ``columns``, sorted; a ValueError unless they fit the file's ``facts``."""
-    names, n_expected = facts.names, len(facts.categories)
-    # LightGBM writes underlines for spaces.
-    written = [name.replace(" ", "_") if isinstance(name, str) and name not in names else name for name in columns]
-    is_known = lambda name: name in names if isinstance(name, str) else 0 <= name < len(names)
-    unknown = [name for name in written if not is_known(name)]
-    positions = set() if unknown else {names.index(name) if isinstance(name, str) else int(name) for name in written}
-    if unknown or not len(columns) == len(positions) == n_expected:
+    """Return the positions, rising, of the ``columns`` that the user says had pandas' category type.
+
+    ``columns`` are names or positions. A ValueError if there are no such columns, or they do not fit the file's
+    ``facts``.
+    """
+    names = facts.names
+    n_expected = len(facts.categories)
+
+    def position_of(column: int | str) -> int | None:
+        """Return the position of a column; None if there is none of this name or position."""
+        if isinstance(column, str):
+            name = column if column in names else column.replace(" ", "_")  # LightGBM writes underlines for spaces
+            return names.index(name) if name in names else None
+        return int(column) if 0 <= column < len(names) else None
+
+    all_positions = [position_of(column) for column in columns]
+    positions = sorted({position for position in all_positions if position is not None})
+    if None in all_positions or not len(columns) == len(positions) == n_expected:
         raise ValueError(
             f"category_columns={columns!r:.60} must be the names or positions of the {n_expected} columns that had "
             "pandas' category type."
         )
-    for j, values in zip(sorted(positions), facts.categories, strict=True):
+    for j, values in zip(positions, facts.categories, strict=True):
         if not _fits(facts.ranges[j], len(values)):
             raise ValueError(
                 f"column {names[j]!r:.60} has categories beyond the {len(values)} that pandas knew; pass the columns "
                 "of pandas' category type as category_columns."
             )
-    return sorted(positions)
+    return positions
 
 
 def _infer_columns(facts: _Facts) -> list[int]:
-    """Return the positions of pandas' category columns; a ValueError if several choices, or none, fit ``facts``."""
-    lengths = {len(values): np.array([]) for values in facts.categories}
-    by_length = {length: np.array([_fits(info, length) for info in facts.ranges], bool) for length in lengths}
-    fits = np.stack([by_length[len(values)] for values in facts.categories])  # [lists features]
+    """Return the positions of the columns that had pandas' category type, as the file's ``facts`` tell them.
+
+    A ValueError if several choices of columns fit the facts, or none.
+    """
+    # Whether each list of categories fits each feature, [lists features]. Only the lists' lengths matter.
+    fits_of_length = {}
+    for values in facts.categories:
+        if len(values) not in fits_of_length:
+            fits_of_length[len(values)] = np.array([_fits(info, len(values)) for info in facts.ranges], bool)
+    fits = np.stack([fits_of_length[len(values)] for values in facts.categories])
     listed = np.array(facts.listed, np.int64)
     if len(listed) == len(fits) and fits[np.arange(len(listed)), listed].all():
         # If a list of words were another column's, that column would refuse its words, where it expects numbers.
         holds_words = np.array([_are_words(values) for values in facts.categories])
         is_listed = np.isin(np.arange(len(facts.names)), listed)
-        positions, fits = listed, fits & (is_listed | ~holds_words[:, None])
+        fits = fits & (is_listed | ~holds_words[:, None])
+        positions = listed
     else:
         positions = _first_positions(fits)
     if positions is None or _has_other(fits, positions, facts.tested):
@@ -254,7 +305,11 @@ def _infer_columns(facts: _Facts) -> list[int]:
 
 
 def _fits(info: str, n_categories: int) -> bool:
-    """Return whether a column, with the entry ``info`` of ``feature_infos``, may hold codes of ``n_categories``."""
+    """Return whether a column may have held codes of categories: integers below ``n_categories``, or -1 (missing).
+
+    ``info`` is the column's entry in ``feature_infos``: the values that it had in training. "none" is a column without
+    use, which may have held anything.
+    """
     if info == "none":
         return True
     try:
@@ -265,12 +320,12 @@ def _fits(info: str, n_categories: int) -> bool:
 
 
 def _are_words(values: list) -> bool:
-    """Return whether all categories are words that a numeric column refuses, in frames and in text files."""
+    """Return whether all categories in ``values`` are words that a column of numbers refuses."""
     return all(isinstance(value, str) and value not in _NOT_WORDS and not _is_number(value) for value in values)
 
 
 def _is_number(word: str) -> bool:
-    """Return whether a word is a number, and not NaN."""
+    """Return whether ``word`` is the text of a number other than NaN."""
     try:
         return float(word) == float(word)
     except ValueError:
@@ -278,11 +333,12 @@ def _is_number(word: str) -> bool:
 
 
 def _first_positions(fits: Bool[np.ndarray, "lists features"]) -> Int[np.ndarray, " lists"] | None:
-    """Return for each list of categories the first column that it fits, behind the column of the previous list.
+    """Return a column for each list of categories: the first that it fits, behind the column of the list before.
 
-    None if a list is left without a column. ``fits [lists features]`` says which list fits which column.
+    ``fits [lists features]`` says which list fits which column. None if a list is left without a column.
     """
-    positions, start = [], 0
+    positions = []
+    start = 0
     for fits_list in fits:
         candidates = np.flatnonzero(fits_list[start:])
         if not len(candidates):
@@ -293,19 +349,22 @@ def _first_positions(fits: Bool[np.ndarray, "lists features"]) -> Int[np.ndarray
 
 
 def _has_other(fits: np.ndarray, positions: Int[np.ndarray, " lists"], tested: Bool[np.ndarray, " features"]) -> bool:
-    """Return whether a column that trees test may have another list of categories than by ``positions``.
+    """Return whether lists of categories may have other columns such that a column that trees test changes its list.
 
-    ``positions [lists]`` is the column of each list. Lists may move to other columns that they fit, in the same order:
-    ``fits [lists features]`` says which list fits which column, and ``tested`` which columns trees test.
+    ``positions [lists]`` is the column of each list. Lists may move to other columns that they fit, in the same order.
+    ``fits [lists features]`` says which list fits which column. ``tested [features]`` says which columns trees test.
     """
     n_lists, n_features = fits.shape
-    first_columns, mirrored = _first_positions(fits), _first_positions(fits[::-1, ::-1])
+    first_columns = _first_positions(fits)
+    mirrored = _first_positions(fits[::-1, ::-1])
     if first_columns is None or mirrored is None:  # never, since they fit where they are
         return True
     # Lists and columns were mirrored: the first columns that fit are the last ones from behind.
     last_columns = n_features - 1 - mirrored[::-1]
-    # A list may stand where those before it and those behind it still fit.
-    begin, end = np.append(-1, first_columns[:-1]), np.append(last_columns[1:], n_features)
+    # A list may have any column that it fits behind the first possible one of the list before it, and before the last
+    # possible one of the list behind it.
+    begin = np.append(-1, first_columns[:-1])
+    end = np.append(last_columns[1:], n_features)
     column = np.arange(n_features)
     alternatives = fits & (column > begin[:, None]) & (column < end[:, None])
     alternatives[np.arange(n_lists), positions] = False

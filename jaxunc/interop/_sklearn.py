@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import warn
 from jaxunc.forest import Forest, snap_to_integers
-from jaxunc.tables import Columns, NumbersLike, is_sparse, plain_table
+from jaxunc.tables import Columns, NumbersLike, is_pandas, is_sparse, plain_table
 
 from ._comparing_trees import AT_MOST, ComparingTree, forest_of
 
@@ -29,15 +30,18 @@ THRESHOLDS = (FixedThresholdClassifier, TunedThresholdClassifierCV)
 
 
 class Opened(NamedTuple):
-    """A model without the wrappers around it."""
+    """A model without its wrappers: frozen estimators, fitted searches, and estimators that set a threshold."""
 
-    whole: Any  # a pipeline or forest, taken out of its wrappers: frozen estimators, fitted searches, threshold setters
-    forest: Any  # the last step of the pipeline; else the whole
-    fitted: bool  # whether a wrapper was a frozen estimator
+    whole: Any  # the model inside: a pipeline or a forest
+    forest: Any  # the last step of a pipeline; else the whole
+    fitted: bool  # whether a wrapper was a frozen estimator, so that the model is fitted
 
 
 def opened(estimator: Any) -> Opened:
-    """Return the model inside an estimator's wrappers; it opens searches and threshold setters only in a frozen one."""
+    """Return what is inside ``estimator``: the model without its wrappers, and its forest.
+
+    A search, or an estimator that sets a threshold, is opened only inside of a frozen estimator.
+    """
     whole, fitted = _unwrapped(estimator, fitted=False)
     forest = whole
     while isinstance(forest, Pipeline):
@@ -48,24 +52,29 @@ def opened(estimator: Any) -> Opened:
 
 
 def _unwrapped(model: Any, *, fitted: bool) -> tuple[Any, bool]:
-    """Return (the model inside of frozen estimators and fitted searches, whether it is ``fitted`` or was frozen).
+    """Return (``model`` without its wrappers, whether one of them, or one around it, is a frozen estimator).
 
-    ``fitted`` says whether a wrapper around ``model`` is frozen. Only then searches and threshold setters are opened.
+    ``fitted`` says whether a wrapper around ``model`` is frozen. Only inside of a frozen estimator searches, and
+    estimators that set a threshold, are opened.
     """
     while True:
         # Searches of any library have a best estimator; thresholds are found for one.
         names = ("best_estimator_", "estimator_") if isinstance(model, THRESHOLDS) else ("best_estimator_",)
-        models = [getattr(model, name) for name in names if isinstance(model, BaseEstimator) and hasattr(model, name)]
+        inner = [getattr(model, name) for name in names if isinstance(model, BaseEstimator) and hasattr(model, name)]
         if isinstance(model, FrozenEstimator):
-            model, fitted = model.estimator, True
-        elif fitted and models:
-            model = models[0]
+            model = model.estimator
+            fitted = True
+        elif fitted and inner:
+            model = inner[0]
         else:
             return model, fitted
 
 
 def steps_of(whole: Any) -> Steps:
-    """Return the transformers before the forest in ``whole``, also of nested pipelines, not copied; [] without any."""
+    """Return the transformers before the forest in ``whole``, a model without wrappers; [] if it is no pipeline.
+
+    Steps of nested pipelines are among them. They are not copied.
+    """
     steps: list[tuple[str, Any]] = []
     while isinstance(whole, Pipeline):
         steps += [(name, step) for name, step in whole.steps[:-1] if step is not None and step != "passthrough"]
@@ -74,7 +83,10 @@ def steps_of(whole: Any) -> Steps:
 
 
 def transformed(steps: Steps, X: Any) -> Any:
-    """Return the rows of ``X`` after all ``steps``; a ValueError if their number changes, or a step is not fitted."""
+    """Return the rows that ``steps``, fitted transformers, make of ``X``, one after the other.
+
+    A ValueError if a step is not fitted, or rows are added or left out.
+    """
     n_before = n_rows(X)
     try:
         for _, step in steps:
@@ -89,6 +101,7 @@ def transformed(steps: Steps, X: Any) -> Any:
 
 
 def check_rows(X: Any, n: int, steps: Sequence[Any]) -> None:
+    """Raise a ValueError unless ``X``, which ``steps`` of a pipeline made, has ``n`` rows, as before the steps."""
     if (n_made := n_rows(X)) != n:
         raise ValueError(
             f"the pipeline's steps {[name for name, _ in steps]} made {n_made} rows of {n}, and each row needs its "
@@ -97,6 +110,7 @@ def check_rows(X: Any, n: int, steps: Sequence[Any]) -> None:
 
 
 def n_rows(X: Any) -> int:
+    """Return the number of rows of ``X``, an array, frame, list or mapping of columns; else a TypeError."""
     if not hasattr(X, "shape") and not hasattr(X, "__len__"):
         raise TypeError(f"X is a {type(X).__name__}; pass the raw columns that the pipeline was fitted on.")
     if _is_mapping(X):
@@ -105,28 +119,39 @@ def n_rows(X: Any) -> int:
 
 
 def known_to_sklearn(X: Any) -> Any:
-    """Return ``X`` as a type that scikit-learn knows: mappings of columns and Arrow tables become pandas frames.
+    """Return ``X`` as a table of a type that scikit-learn knows.
 
-    So do arrays with named fields. What has only ``__array__`` becomes an array. In arrays masked values become missing
-    values, and numbers get this machine's byte order. Anything else stays as it is.
+    Mappings of columns, Arrow tables and arrays with named fields become pandas frames. What has only ``__array__``
+    becomes an array. In arrays masked values become missing values; in them and in pandas frames numbers get this
+    machine's byte order. Anything else stays as it is.
     """
     if not hasattr(X, "shape") and not hasattr(X, "__len__") and hasattr(X, "__array__"):
         return np.asarray(X)
-    if isinstance(X, np.ma.MaskedArray) and X.dtype.names is None:  # scikit-learn would read what is under the mask
-        X = plain_table(X)
-    if isinstance(X, np.ndarray) and not X.dtype.isnative:  # XGBoost reads the bytes as if they were
+    if isinstance(X, np.ndarray | jax.Array) and getattr(X.dtype, "names", None) is None:
+        # scikit-learn would read what is under a mask, and takes bfloat16 for bytes.
+        X = plain_table(X) if isinstance(X, np.ma.MaskedArray) or X.dtype.kind == "V" else X
+    if isinstance(X, np.ndarray) and not _is_native(X.dtype):  # XGBoost reads the bytes as if they were
         X = X.astype(X.dtype.newbyteorder("="))
     fields = X.dtype.names if isinstance(X, np.ndarray) else None
     table: Any = X if fields is None else {name: X[name] for name in fields}
     if _is_mapping(table):
         import pandas as pd
 
-        return pd.DataFrame({str(name): column for name, column in table.items()})
+        table = pd.DataFrame({str(name): column for name, column in table.items()})
+    if is_pandas(table):
+        odd = {name: dtype.newbyteorder("=") for name, dtype in table.dtypes.items() if not _is_native(dtype)}
+        return table.astype(odd) if odd else table
     is_arrow = hasattr(table, "to_batches") or hasattr(table, "to_struct_array")  # a table, or a batch of rows
     return table.to_pandas() if is_arrow and not hasattr(table, "iloc") else table
 
 
+def _is_native(dtype: Any) -> bool:
+    """Return whether a dtype has this machine's byte order; True for pandas' own dtypes, which have none."""
+    return not isinstance(dtype, np.dtype) or dtype.isnative
+
+
 def _is_mapping(X: Any) -> bool:
+    """Return whether ``X`` is a mapping of columns by name."""
     return isinstance(X, Mapping) and not is_sparse(X)  # some sparse matrices are mappings, too
 
 
@@ -229,7 +254,10 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     warn_if_missing_is_lost(model, [estimator.tree_ for estimator, _ in members])
     classes = np.asarray(model.classes_)
     columns = columns_of(model, members)
-    trees = [tree_of(model, columns, *member, _counts(member[0], len(classes))) for member in members]
+    trees = [
+        tree_of(model, columns, estimator, seen_columns, _counts(estimator, len(classes)))
+        for estimator, seen_columns in members
+    ]
     roots = np.stack([tree.leaf_values[0] for tree in trees])
     forest = forest_of(trees, columns, tuple(classes.tolist()), roots)
     return forest if prior is None else forest.with_prior(prior)
@@ -237,13 +265,14 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
 
 def is_read(model: Any) -> bool:
     """Return whether an unfitted model is of a kind that `from_sklearn` imports."""
-    bagged = getattr(model, "estimator", None) if isinstance(model, BaggingClassifier) else None
-    resamples = hasattr(model, "sampling_strategy") and isinstance(model, BaggingClassifier)  # a bag of pipelines
-    return isinstance(model, _MODELS) and isinstance(bagged, DecisionTreeClassifier | None) and not resamples
+    if isinstance(model, BaggingClassifier):
+        resamples = hasattr(model, "sampling_strategy")  # then it is a bag of pipelines
+        return isinstance(getattr(model, "estimator", None), DecisionTreeClassifier | None) and not resamples
+    return isinstance(model, _MODELS)
 
 
 def way_round(model: Any) -> str:
-    """Return, as text for a message, what to do with a model that `from_sklearn` does not import."""
+    """Return a text for messages: what to do with ``model``, which `from_sklearn` does not import."""
     if isinstance(model, BaggingClassifier):
         return (
             "Of bags, only bags of single decision trees are forests, and a forest is one already: "
@@ -253,7 +282,7 @@ def way_round(model: Any) -> str:
 
 
 def check_fitted(model: Any) -> None:
-    """Raise a ValueError for a model of scikit-learn that is not fitted."""
+    """Raise a ValueError if ``model``, a model of scikit-learn, is not fitted."""
     try:
         check_is_fitted(model)
     except NotFittedError as error:
@@ -261,7 +290,10 @@ def check_fitted(model: Any) -> None:
 
 
 def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | None]]:
-    """Yield (tree, columns of the data that it sees, None for all) for each tree of a model; an error for others."""
+    """Yield (a single tree, the columns of the data that it sees or None for all) for each tree of ``model``.
+
+    An error, as `from_sklearn` documents it, if the model is not imported.
+    """
     name = type(model).__name__
     if not isinstance(model, _MODELS):
         raise TypeError(f"model is a {name}; from_sklearn imports {_SUPPORTED}. {way_round(model)}")
@@ -288,7 +320,10 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
 
 
 def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:
-    """Return the counts ``[nodes classes]`` of ``estimator``, a single tree, for the ``n_classes`` of its ensemble."""
+    """Return class counts ``[nodes classes]`` of ``estimator``, a single tree; its ensemble has ``n_classes``.
+
+    They are integers if the sample weights are.
+    """
     sizes = estimator.tree_.weighted_n_node_samples
     tree_counts = snap_to_integers(estimator.tree_.value[:, 0, :] * sizes[:, None], sizes)
     if len(estimator.classes_) == n_classes:
@@ -302,12 +337,14 @@ def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:
 def tree_of(
     model: Any, columns: Columns, estimator: Any, where: np.ndarray | None, leaf_values: np.ndarray
 ) -> ComparingTree:
-    """Return the tree of ``estimator``, itself ``model`` or one of its trees; a ValueError if it may be read wrongly.
+    """Return the tree of ``estimator``, a single tree, with ``leaf_values [nodes values]`` in its leaves.
 
-    ``columns`` are the model's (`columns_of`), ``where`` has those that the tree sees (None: all). The tree gets the
-    ``leaf_values [nodes values]``.
+    ``estimator`` is ``model`` itself, or one of its trees. ``columns`` are the model's (`columns_of`). ``where`` has
+    the columns of the data that the tree sees, None for all. A ValueError if the tree may be read wrongly.
     """
-    tree, labels, codes = estimator.tree_, {}, None
+    tree = estimator.tree_
+    labels = {}
+    codes = None
     _refuse_what_is_unknown(tree)
     is_known_form = _stored_fields(tree) == STORED
     if not is_known_form or _may_test_categories(estimator):
@@ -321,9 +358,16 @@ def tree_of(
             _check_by_asking(tree, paths, codes)
     # A bagged tree numbers the columns that it was given; leaves have -2, which must not index from the end.
     feature = tree.feature if where is None else where[np.maximum(tree.feature, 0)]
-    compare, missing_left = np.full(len(feature), AT_MOST), tree.missing_go_to_left != 0
-    children = tree.children_left, tree.children_right
-    comparing_tree = ComparingTree(feature, compare, tree.threshold, *children, missing_left, {}, leaf_values)
+    comparing_tree = ComparingTree(
+        feature=feature,
+        compare=np.full(len(feature), AT_MOST),
+        value=tree.threshold,
+        left=tree.children_left,
+        right=tree.children_right,
+        missing_left=tree.missing_go_to_left != 0,
+        sets={},
+        leaf_values=leaf_values,
+    )
     if codes is None:
         return comparing_tree
     from ._sklearn_categories import with_sets
@@ -332,14 +376,17 @@ def tree_of(
 
 
 def _may_test_categories(estimator: Any) -> bool:
-    """Return whether ``estimator``, a single tree, may test categories; only then `_sklearn_categories` is imported."""
+    """Return whether ``estimator``, a single tree, may test categories: only then `_sklearn_categories` is needed."""
     tree = estimator.tree_
     may_have_sets = getattr(estimator, "is_categorical_", None) is not None or hasattr(tree, "split_kind")
     return may_have_sets or bool(np.any(tree.threshold == -np.inf))
 
 
 def columns_of(model: Any, members: Sequence[tuple[Any, np.ndarray | None]]) -> Columns:
-    """Return a model's columns with their levels; ``members`` are its trees, each with the columns that it sees."""
+    """Return the columns of the data of ``model``, with the levels of nominal ones.
+
+    ``members`` are its single trees, each with the columns that it sees, as `_member_trees` yields them.
+    """
     names = getattr(model, "feature_names_in_", None)
     columns = Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
     if not any(_may_test_categories(estimator) for estimator, _ in members):
@@ -350,7 +397,10 @@ def columns_of(model: Any, members: Sequence[tuple[Any, np.ndarray | None]]) -> 
 
 
 def warn_if_missing_is_lost(model: Any, trees: list[Any]) -> None:
-    """Warn if ``trees`` of a scikit-learn-intelex ``model`` do not say where missing values go, as before 2026.2."""
+    """Warn if ``model``, of scikit-learn-intelex, does not say where missing values go, as before 2026.2.
+
+    It does not if no node of ``trees``, the model's low-level trees, sends them left, and some tree has a test.
+    """
     if type(model).__module__.partition(".")[0] not in ACCELERATED:
         return
     if any(np.any(tree.missing_go_to_left) for tree in trees) or all(tree.node_count == 1 for tree in trees):
@@ -364,7 +414,7 @@ def warn_if_missing_is_lost(model: Any, trees: list[Any]) -> None:
 
 
 def _stored_fields(tree: Any) -> frozenset[str]:
-    """Return the names of the fields in which a tree stores its nodes; empty where the tree does not tell them."""
+    """Return the names of the fields that ``tree``, a low-level tree, stores of a node; empty if it does not tell."""
     try:
         return frozenset(tree.__getstate__()["nodes"].dtype.names)
     except (AttributeError, KeyError, TypeError):
@@ -373,20 +423,25 @@ def _stored_fields(tree: Any) -> frozenset[str]:
 
 @lru_cache
 def _public_names(kind: type) -> frozenset[str]:
+    """Return the names of the members of the class ``kind`` that do not begin with an underline."""
     return frozenset(name for name in dir(kind) if not name.startswith("_"))
 
 
 def _refuse_what_is_unknown(tree: Any) -> None:
-    """Raise a ValueError if a tree lacks an array of `READ`, or has a public array by node besides `UNDERSTOOD`."""
+    """Raise a ValueError if ``tree`` lacks an array of `READ`, or has a public array by node beside `UNDERSTOOD`.
+
+    An array is by node if its first axis has an entry for each node. One of a single axis, with as many entries as the
+    tree has columns or outputs, is taken for one by column or by output.
+    """
     absent = [name for name in READ if not hasattr(tree, name)]
     n_nodes = len(tree.children_left) if "children_left" not in absent else 0
-    other_arrays = {name: getattr(tree, name, None) for name in sorted(_public_names(type(tree)) - UNDERSTOOD)}
-    unknown = [
-        name
-        for name, array in other_arrays.items()
-        if isinstance(array, np.ndarray) and n_nodes > 1 and array.shape[:1] == (n_nodes,)
-        and not (array.ndim == 1 and n_nodes in (tree.n_features, tree.n_outputs))  # by column, or by output
-    ]  # fmt: skip
+    unknown = []
+    for name in sorted(_public_names(type(tree)) - UNDERSTOOD):
+        array = getattr(tree, name, None)
+        if isinstance(array, np.ndarray) and n_nodes > 1 and array.shape[:1] == (n_nodes,):
+            may_be_by_column = array.ndim == 1 and n_nodes in (tree.n_features, tree.n_outputs)  # or by output
+            if not may_be_by_column:
+                unknown.append(name)
     if absent or unknown:
         raise ValueError(
             f"model's trees have arrays by node that this version of jaxunc does not know (unknown: {unknown}, absent: "
@@ -395,10 +450,11 @@ def _refuse_what_is_unknown(tree: Any) -> None:
 
 
 def _check_by_asking(tree: Any, paths: "_Paths", codes: Any) -> None:
-    """Raise a ValueError if ``tree.apply`` sends an instance elsewhere than its public arrays and ``codes`` say.
+    """Raise a ValueError if ``tree.apply`` sends an instance to another leaf than its public arrays and ``codes`` say.
 
-    ``paths`` makes three kinds of instances: for either side of each test, the same with values in columns that the
-    path does not test, and with a missing value for each test. ``codes`` are the tree's `CodesLeft`.
+    ``paths`` makes the instances. Either side of each test has one that comes there, and a second that also has values
+    in columns that its path does not test. Each test has one with a missing value. ``codes`` are the tree's
+    `CodesLeft`, which say what tests of categories do.
     """
     left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
     inner = np.flatnonzero(left >= 0)
@@ -406,7 +462,9 @@ def _check_by_asking(tree: Any, paths: "_Paths", codes: Any) -> None:
         return
     chunk_size = max(1, PROBES // int(tree.n_features))
     children = np.concatenate([left[inner], right[inner]])
-    for make_rows, nodes in ((paths.reach, children), (paths.mix, children), (paths.add_missing, inner)):
+    # Ways to make instances, and the nodes that they are made for.
+    trials = ((paths.reach, children), (paths.mix, children), (paths.add_missing, inner))
+    for make_rows, nodes in trials:
         for start in range(0, len(nodes), chunk_size):
             chunk = nodes[start : start + chunk_size]
             rows = make_rows(chunk)
@@ -422,26 +480,36 @@ def _check_by_asking(tree: Any, paths: "_Paths", codes: Any) -> None:
 class _Paths:
     """Instances that reach chosen nodes of a tree, made from the tests on their paths.
 
-    ``value`` has for each node a number that leads from its parent to it; ``needs_value`` says whether reaching the
-    node needs that number.
+    Arrays have an entry for each node. ``feature`` is the column that the node tests, and ``parent`` its parent, -1 for
+    the root. ``value`` is a number by which the parent sends an instance to the node, and ``needs_value`` says whether
+    an instance needs that number to come there.
     """
 
     def __init__(self, tree: Any):
-        """Read a tree's arrays; values are the numbers that are nearest to the thresholds."""
+        """Read the arrays of ``tree``, a low-level tree; each value is the float32 next to the parent's threshold."""
         left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
         inner = np.flatnonzero(left >= 0)
-        self.feature, self.n_features = np.asarray(tree.feature), int(tree.n_features)
-        self.parent, self.value = np.full(len(left), -1), np.zeros(len(left), np.float32)
+        self.n_features = int(tree.n_features)
+        self.feature = np.asarray(tree.feature)
+        self.parent = np.full(len(left), -1)
         self.parent[left[inner]] = self.parent[right[inner]] = inner
         below = _largest_at_or_below(np.asarray(tree.threshold)[inner])
+        # Behind infinity comes what is missing.
         above = np.where(below == np.inf, np.float32(np.nan), np.nextafter(below, np.float32(np.inf)))
-        self.value[left[inner]], self.value[right[inner]] = below, above  # behind infinity comes what is missing
+        self.value = np.zeros(len(left), np.float32)
+        self.value[left[inner]] = below
+        self.value[right[inner]] = above
         self.needs_value = self.parent >= 0
         self.needs_value[left[inner[below == np.inf]]] = False  # any number comes there: the path before it says which
 
     def reach(self, nodes: np.ndarray) -> np.ndarray:
-        """Return for each node an instance that reaches it by thresholds; columns without a test on its path are 0."""
-        rows, path = np.zeros((len(nodes), self.n_features), np.float32), [nodes]
+        """Return instances ``[nodes columns]``, each of which thresholds send to its node of ``nodes``.
+
+        Columns that the path to the node does not test are 0.
+        """
+        rows = np.zeros((len(nodes), self.n_features), np.float32)
+        # The nodes themselves, then their parents, and so on up to the roots; -1 above a root.
+        path = [nodes]
         while (parents := np.where(path[-1] >= 0, self.parent[path[-1]], -1)).max() >= 0:
             path.append(parents)
         for level_nodes in reversed(path):  # from the root down: the last test of a column has the last word
@@ -451,28 +519,34 @@ class _Paths:
 
     def mix(self, nodes: np.ndarray) -> np.ndarray:
         """Return the instances of `reach`, with zeros replaced by values that lead to another of ``nodes``."""
-        rows, others = self.reach(nodes), self.reach(np.roll(nodes, len(nodes) // 3 + 1))
-        return np.where(rows == 0, others, rows)
+        rows = self.reach(nodes)
+        other_rows = self.reach(np.roll(nodes, len(nodes) // 3 + 1))
+        return np.where(rows == 0, other_rows, rows)
 
     def add_missing(self, nodes: np.ndarray) -> np.ndarray:
-        """Return for each node the instance of `reach`, with a missing value in the column that this node tests."""
+        """Return the instances of `reach`, each with a missing value in the column that its node of ``nodes`` tests."""
         rows = self.reach(nodes)
         rows[np.arange(len(nodes)), self.feature[nodes]] = np.nan
         return rows
 
 
 def _largest_at_or_below(thresholds: np.ndarray) -> np.ndarray:
-    """Return for each float64 threshold the largest float32 that is not above it."""
+    """Return for each of ``thresholds``, float64, the largest float32 that is not above it."""
     with np.errstate(over="ignore"):
         narrow = thresholds.astype(np.float32)
     return np.where(narrow.astype(np.float64) > thresholds, np.nextafter(narrow, np.float32(-np.inf)), narrow)
 
 
 def _leaves(tree: Any, rows: np.ndarray, codes: Any) -> np.ndarray:
-    """Return the leaf that each row reaches by a tree's public arrays, and at tests of categories by its ``codes``."""
-    left, right, feature = np.asarray(tree.children_left), np.asarray(tree.children_right), np.asarray(tree.feature)
-    threshold, missing_left = np.asarray(tree.threshold), np.asarray(tree.missing_go_to_left) != 0
-    node, row = np.zeros(len(rows), np.int64), np.arange(len(rows))
+    """Return the leaf of ``tree`` that each of ``rows`` reaches, by its public arrays and its ``codes``.
+
+    ``codes``, a `CodesLeft`, say what tests of categories do.
+    """
+    left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
+    feature, threshold = np.asarray(tree.feature), np.asarray(tree.threshold)
+    missing_left = np.asarray(tree.missing_go_to_left) != 0
+    row = np.arange(len(rows))
+    node = np.zeros(len(rows), np.int64)  # where each row is
     while (is_inner := left[node] >= 0).any():
         value = rows[row, np.maximum(feature[node], 0)]  # leaves have -2
         goes_left = np.where(np.isnan(value), missing_left[node], value <= threshold[node])

@@ -26,7 +26,11 @@ _REMEDY = "Fit it without categorical_features, on columns that are encoded (Ord
 
 
 def labels_of(model: Any, estimator: Any) -> Labels:
-    """Return the values behind the codes of ``estimator``, a tree of ``model``, if scikit-learn tells them; else {}."""
+    """Return the values of each nominal feature that ``estimator``, a single tree, sees, in the order of codes.
+
+    ``model`` is the estimator itself, or its forest or bag. {} if scikit-learn does not tell the values. A feature is a
+    column's position among those that the tree sees.
+    """
     if getattr(estimator, "is_categorical_", None) is None:
         return {}
     # Trees of a forest are grown on codes, which have no values there.
@@ -35,7 +39,7 @@ def labels_of(model: Any, estimator: Any) -> Labels:
 
 
 def _export_labels(estimator: Any) -> Labels | None:
-    """Return the values in scikit-learn's export of ``estimator``, a single tree; None if it does not export them."""
+    """Return the labels (`labels_of`) in scikit-learn's export of ``estimator``, a single tree; None without any."""
     export = getattr(sklearn.tree, "export_dict", None)  # until scikit-learn 1.10: there is none
     if export is None:
         return None
@@ -47,7 +51,10 @@ def _export_labels(estimator: Any) -> Labels | None:
 
 
 def _of_encoder(owner: Any) -> Labels | None:
-    """Return each column's categories, without NaN, from the encoder of an estimator ``owner``; None without one."""
+    """Return the labels (`labels_of`) that the encoder of ``owner``, a tree or forest, has; None without an encoder.
+
+    NaN is left out.
+    """
     categories = getattr(getattr(owner, "_categorical_encoder", None), "categories_", None)
     nominal = getattr(owner, "is_categorical_", None)
     if categories is None or nominal is None or len(categories) != np.count_nonzero(nominal):
@@ -57,11 +64,12 @@ def _of_encoder(owner: Any) -> Labels | None:
 
 
 def _is_nan(value: Any) -> bool:
+    """Return whether ``value`` is a float that is NaN."""
     return isinstance(value, float) and value != value
 
 
 def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
-    """Return the columns with the levels of nominal ones; a ValueError if values do not have the codes of `labels_of`.
+    """Return ``columns`` with the levels of nominal ones; a ValueError if values do not have the codes of `labels_of`.
 
     A column's levels are its values in all ``members``, the trees of ``model``. A tree of a bag treats a level that it
     does not know as missing.
@@ -72,12 +80,13 @@ def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
             levels.setdefault(_column(feature, where), {}).update(dict.fromkeys(values))
     if not levels:
         return columns
-    others = ((j, value) for j, each in levels.items() for value in each if not isinstance(value, str | int | float))
-    for j, value in others:
-        raise ValueError(
-            f"the categories of column {j} hold {value!r:.40}, which is no word and no number. Fit the model to words "
-            "or numbers, NaN where one is missing."
-        )
+    for j, values in levels.items():
+        for value in values:
+            if not isinstance(value, str | int | float):
+                raise ValueError(
+                    f"the categories of column {j} hold {value!r:.40}, which is no word and no number. Fit the model "
+                    "to words or numbers, NaN where one is missing."
+                )
     for estimator, where in members:
         numeric = np.setdiff1d(np.asarray(estimator.tree_.feature), [-2, *labels_of(model, estimator)]).tolist()
         if mixed := sorted({_column(feature, where) for feature in numeric} & set(levels)):
@@ -92,13 +101,19 @@ def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
 
 
 def _column(feature: int, where: np.ndarray | None) -> int:
-    """Return the column of the data for a tree's feature; ``where`` has the columns that the tree sees (None: all)."""
+    """Return the column of the data for ``feature``, a column by its position among those that a tree sees.
+
+    ``where`` has the columns that the tree sees, None for all.
+    """
     return feature if where is None else int(where[feature])
 
 
 def _check_labels(model: Any, members: Members) -> None:
-    """Raise a ValueError unless, in the ``members`` of ``model``, values reach the leaves that their codes reach."""
-    is_forest = model is not members[0][0] and hasattr(model, "apply")
+    """Raise a ValueError unless rows with the values of `labels_of` reach the same leaves as rows with their codes.
+
+    Every tree of ``members`` is asked, but only three of a forest. ``model`` is their ensemble, or the only tree.
+    """
+    is_forest = model is not members[0][0] and hasattr(model, "apply")  # a bag has no apply
     for t, (estimator, _) in enumerate(members):
         rows, codes = _rows(estimator.tree_, labels_of(model, estimator))
         with warnings.catch_warnings():
@@ -118,7 +133,10 @@ def _check_labels(model: Any, members: Members) -> None:
 
 
 def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    """Return (random rows with values in the columns of ``labels``, the same with codes), numbers near thresholds."""
+    """Return (random rows with values in the columns of ``labels``, the same rows with codes there) for ``tree``.
+
+    ``labels`` are those of `labels_of`. Other columns hold numbers near the thresholds of the tree.
+    """
     rng = np.random.default_rng(0)
     n_rows = min(_MOST_ROWS, _ROWS_PER_LABEL * max(map(len, labels.values()), default=1) + 16)
     codes = np.zeros((n_rows, int(tree.n_features)), np.float32)
@@ -137,15 +155,17 @@ def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
 
 
 def nodes_with_sets(estimator: Any, labels: Labels, where: np.ndarray | None) -> np.ndarray:
-    """Return the nodes of ``estimator``, a single tree, that test categories.
+    """Return the nodes of ``estimator``, a single tree, that test sets of categories.
 
-    A ValueError if one does it by a hash, or if its column is not in ``labels``. ``where`` has the columns that the
-    tree sees (None: all).
+    ``labels`` are those of `labels_of`, and ``where`` has the columns of the data that the tree sees, None for all. A
+    ValueError if a node tests a hash, or its column has no values in ``labels``.
     """
     tree = estimator.tree_
-    inner, feature = tree.children_left >= 0, tree.feature  # of leaves -2, which is no node's
-    # Three public signs, of which a version may lack the first two: of a set of categories the threshold is -inf.
-    split_kinds, nominal = getattr(tree, "split_kind", None), getattr(estimator, "is_categorical_", None)
+    inner = tree.children_left >= 0
+    feature = tree.feature  # -2 at leaves
+    # Three public signs of a set of categories; a version may lack the first two. The threshold is -inf at any.
+    split_kinds = getattr(tree, "split_kind", None)
+    nominal = getattr(estimator, "is_categorical_", None)
     tests_set = tree.threshold == -np.inf
     if split_kinds is not None:
         tests_set = tests_set | (np.asarray(split_kinds) != 0)
@@ -170,18 +190,22 @@ def nodes_with_sets(estimator: Any, labels: Labels, where: np.ndarray | None) ->
 
 
 def _name_columns(features: np.ndarray, where: np.ndarray | None) -> str:
+    """Return, for messages, the first columns of ``features`` and their number; ``where`` is as in `_column`."""
     columns = sorted({_column(feature, where) for feature in features.tolist()})
     return f"{columns[:5]} ({len(columns)} in all)"
 
 
 class CodesLeft(NamedTuple):
-    """A table of the codes that go left at a tree's tests of categories."""
+    """The codes of categories that go left at the nodes of a tree that test sets, as a table."""
 
     row: np.ndarray  # each node's row in the table; -1 where a node tests no categories
     table: np.ndarray  # bool [rows codes]: whether a code goes left
 
     def decide(self, node: np.ndarray, value: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-        """Return whether each ``value`` goes left at its node; ``otherwise`` answers for NaN and at other tests."""
+        """Return whether each row goes left at its ``node``, where its number in the tested column is ``value``.
+
+        ``otherwise`` is the result for NaN, and at nodes that test no categories.
+        """
         if not len(self.table):
             return otherwise
         is_code = (self.row[node] >= 0) & ~np.isnan(value)
@@ -190,47 +214,53 @@ class CodesLeft(NamedTuple):
 
 
 def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: int) -> CodesLeft:
-    """Return which codes the tree itself sends left at ``nodes``; it is asked about ``most`` values at a time.
+    """Return which codes ``tree``, a low-level tree, sends left at ``nodes``, which test sets: `tree.apply` is asked.
 
-    A code that does not come to a node goes where missing values go. ``labels`` and ``paths``, a `_Paths`, are the
-    tree's; the values of ``paths`` for the nodes' children become codes that lead there.
+    ``paths`` are the tree's `_Paths`, and ``labels`` those of `labels_of`. A code that does not come to a node goes
+    where missing values go. The tree is asked about ``most`` values at a time. ``paths`` is changed: its values for the
+    nodes' children become codes that lead there.
     """
-    goes_left_of: dict[int, np.ndarray] = {}
-    codes_at: dict[int, np.ndarray] = {}
+    codes_at: dict[int, np.ndarray] = {}  # the codes that come to each node
+    goes_left_of: dict[int, np.ndarray] = {}  # whether each code goes left there
     missing_left = np.asarray(tree.missing_go_to_left) != 0
     left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
     # Tests above come first, since they decide which codes come to a node.
     for batch in _batches_by_depth(nodes, paths, labels, most):
         for node in batch:
-            codes_at[node] = _codes_at(node, paths, left, codes_at, goes_left_of, len(labels[int(paths.feature[node])]))
+            n_codes = len(labels[int(paths.feature[node])])
+            codes_at[node] = _codes_at(node, paths, left, codes_at, goes_left_of, n_codes)
+        # A row for each node and code that comes there.
         sizes = [len(codes_at[node]) for node in batch]
-        nodes_asked = np.repeat(batch, sizes)
-        rows = paths.reach(nodes_asked)
-        rows[np.arange(len(nodes_asked)), paths.feature[nodes_asked]] = np.concatenate(
-            [codes_at[node] for node in batch]
-        )
-        goes_left = _child_towards(tree.apply(rows), nodes_asked, paths.parent) == left[nodes_asked]
+        node_of_row = np.repeat(batch, sizes)
+        rows = paths.reach(node_of_row)
+        row_codes = np.concatenate([codes_at[node] for node in batch])
+        rows[np.arange(len(node_of_row)), paths.feature[node_of_row]] = row_codes
+        goes_left = _child_towards(tree.apply(rows), node_of_row, paths.parent) == left[node_of_row]
         for node, is_left in zip(batch, np.split(goes_left, np.cumsum(sizes)[:-1]), strict=True):
+            codes = codes_at[node]
             goes_left_of[node] = np.full(len(labels[int(paths.feature[node])]), missing_left[node])
-            goes_left_of[node][codes_at[node]] = is_left
-            for child, codes in ((left[node], codes_at[node][is_left]), (right[node], codes_at[node][~is_left])):
-                paths.value[child] = codes[0] if len(codes) else np.nan
+            goes_left_of[node][codes] = is_left
+            for child, child_codes in ((left[node], codes[is_left]), (right[node], codes[~is_left])):
+                paths.value[child] = child_codes[0] if len(child_codes) else np.nan
     row = np.full(len(left), -1)
     table = np.zeros((len(goes_left_of), max(map(len, goes_left_of.values()), default=0)), bool)
     for i, (node, codes_left) in enumerate(goes_left_of.items()):
-        row[node], table[i, : len(codes_left)] = i, codes_left
+        row[node] = i
+        table[i, : len(codes_left)] = codes_left
     return CodesLeft(row, table)
 
 
 def _batches_by_depth(nodes: np.ndarray, paths: Any, labels: Labels, most: int) -> Iterator[list[int]]:
-    """Yield batches of nodes of equal depth, the least deep first.
+    """Yield lists of ``nodes`` of equal depth, the least deep nodes first.
 
-    ``paths`` and ``labels`` are the tree's. A batch is a single node, or so small that asking about all codes of its
-    nodes takes at most ``most`` values.
+    A list is so short that a row for each node and code has at most ``most`` values together, but has one node at
+    least. ``paths`` and ``labels`` are as for `ask_codes`.
     """
-    depth, ancestor = np.zeros(len(nodes), np.int64), paths.parent[nodes]
+    depth = np.zeros(len(nodes), np.int64)
+    ancestor = paths.parent[nodes]
     while (has_parent := ancestor >= 0).any():
-        depth, ancestor = depth + has_parent, np.where(has_parent, paths.parent[ancestor], -1)
+        depth = depth + has_parent
+        ancestor = np.where(has_parent, paths.parent[ancestor], -1)
     size = max(1, most // (paths.n_features * max(map(len, labels.values()), default=1)))
     for level_depth in np.unique(depth):
         in_level = nodes[depth == level_depth].tolist()
@@ -241,27 +271,32 @@ def _codes_at(
     node: int,
     paths: Any,
     left: np.ndarray,
-    here: Mapping[int, np.ndarray],
+    codes_at: Mapping[int, np.ndarray],
     goes_left_of: Mapping[int, np.ndarray],
-    number: int,
+    n_codes: int,
 ) -> np.ndarray:
-    """Return the codes that come to a node: those that the last test of its column sends there, else all ``number``.
+    """Return the codes that come to ``node``: those that the last test of the same column above it sends there.
 
-    ``paths`` and ``left`` have the parents and left children of nodes. ``here`` has the codes that come to each of the
-    tests above, and ``goes_left_of`` whether each code goes left there.
+    All ``n_codes`` of the column come if there is no such test. ``paths`` are the tree's `_Paths`, and ``left`` has the
+    left child of each node. For tests above, ``codes_at`` has the codes that come there, and ``goes_left_of`` whether
+    each code goes left.
     """
-    child, ancestor = node, int(paths.parent[node])
+    child = node
+    ancestor = int(paths.parent[node])
     while ancestor >= 0 and paths.feature[ancestor] != paths.feature[node]:
-        child, ancestor = ancestor, int(paths.parent[ancestor])
+        child = ancestor
+        ancestor = int(paths.parent[ancestor])
     if ancestor < 0:
-        return np.arange(number)
-    return here[ancestor][goes_left_of[ancestor][here[ancestor]] == (left[ancestor] == child)]
+        return np.arange(n_codes)
+    codes = codes_at[ancestor]
+    is_left_child = left[ancestor] == child
+    return codes[goes_left_of[ancestor][codes] == is_left_child]
 
 
 def _child_towards(leaves: np.ndarray, nodes: np.ndarray, parent: np.ndarray) -> np.ndarray:
-    """Return the child of each of ``nodes`` on the way to its leaf in ``leaves``; a ValueError if it is not on the way.
+    """Return the child of each of ``nodes`` on the way to its leaf, the entry of ``leaves``.
 
-    ``parent`` has the parents of all nodes of the tree.
+    ``parent`` has the parent of each node of the tree. A ValueError if a node is not on the way to its leaf.
     """
     child = np.asarray(leaves)
     while (moving := parent[child] != nodes).any():
@@ -277,19 +312,24 @@ def _child_towards(leaves: np.ndarray, nodes: np.ndarray, parent: np.ndarray) ->
 def with_sets(
     tree: ComparingTree, codes: CodesLeft, labels: Labels, where: np.ndarray | None, columns: Columns
 ) -> ComparingTree:
-    """Return ``tree`` with tests of sets that hold codes of ``columns``; ``codes`` and ``labels`` are the tree's.
+    """Return ``tree`` with tests of sets at the nodes that test categories; the sets hold codes of ``columns``.
 
-    ``where`` has the columns that the tree sees (None: all).
+    ``codes`` has the tree's own codes that go left, and ``labels`` are their values (`labels_of`). ``where`` has the
+    columns of the data that the tree sees, None for all.
     """
-    compare, sets, tree_codes = tree.compare.copy(), {}, {}
-    # The tree's code of each level of a column; -1 for a level that the tree does not know.
+    compare = tree.compare.copy()
+    sets = {}
+    # By column: the tree's code of each level, -1 for a level that the tree does not know.
+    tree_codes = {}
     for feature, values in labels.items():
-        code_of, column = {value: code for code, value in enumerate(values)}, _column(feature, where)
+        code_of = {value: code for code, value in enumerate(values)}
+        column = _column(feature, where)
         levels = columns.levels[column] if columns.levels is not None else None
         tree_codes[column] = np.array([code_of.get(value, -1) for value in (levels.values if levels else ())], np.int64)
     for node in np.flatnonzero(codes.row >= 0).tolist():
         goes_left = codes.table[codes.row[node]]
-        code_of_level, missing_left = tree_codes[int(tree.feature[node])], bool(tree.missing_left[node])
+        code_of_level = tree_codes[int(tree.feature[node])]
+        missing_left = bool(tree.missing_left[node])
         # What is no category of the tree's goes where missing values go: the set holds those of the other side.
         compare[node] = NOT_IN_SET if missing_left else IN_SET
         sets[node] = set_of_codes(np.flatnonzero((code_of_level >= 0) & (goes_left[code_of_level] != missing_left)))

@@ -1,6 +1,7 @@
 """Importer of scikit-learn's models whose leaves hold values: boosting, trees and forests of regressors."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,8 +41,9 @@ _FIELDS = (
     "value", "feature_idx", "num_threshold", "missing_go_to_left", "left", "right", "is_leaf", "is_categorical",
     "bitset_idx",
 )  # fmt: skip
+"""Fields of nodes that are read in histogram-based models."""
 _PARTS = ("_predictors", "_baseline_prediction", "_preprocessor", "_loss", "n_features_in_")
-"""What is read of histogram-based models: fields of nodes (`_FIELDS`), attributes of the model."""
+"""Attributes that are read of histogram-based models."""
 
 
 def from_sklearn_values(model: Any) -> AdditiveTrees:
@@ -81,7 +83,7 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
     changes no answer. Histogram-based boosting compares float64; there columns with categories have them as levels. If
     None was among these in training, scikit-learn takes it for a category; here NaN counts as that category, too.
 
-    A missing value goes where scikit-learn learned it to go; where no training row at a node had one, to the child
+    A missing value goes where scikit-learn learned it to go. If no training row at a node had one, it goes to the child
     that more of these rows went to, as in scikit-learn.
     """
     name = type(model).__name__
@@ -94,24 +96,36 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
         return _boosted(model)
     members = model.estimators_ if isinstance(model, _FORESTS) else [model]
     warn_if_missing_is_lost(model, [member.tree_ for member in members])
-    columns, share = columns_of(model, [(member, None) for member in members]), 1 / len(members)
-    trees = [tree_of(model, columns, member, None, member.tree_.value[:, :, 0] * share) for member in members]
+    columns = columns_of(model, [(member, None) for member in members])
+    share = 1 / len(members)
+    trees = _member_trees(model, columns, members, share)
     return ensemble_of(trees, columns, np.zeros(trees[0].leaf_values.shape[1]), "identity", averaged=True)
 
 
+def _member_trees(model: Any, columns: Columns, members: Sequence[Any], factor: float) -> list[ComparingTree]:
+    """Return ``members``, the single trees of ``model``, with their leaf values multiplied by ``factor``.
+
+    All trees see all ``columns``.
+    """
+    return [
+        tree_of(model, columns, member, where=None, leaf_values=member.tree_.value[:, :, 0] * factor)
+        for member in members
+    ]
+
+
 class GrownLeaves(NamedTuple):
-    """Statistics of the rows that grew the trees of a scikit-learn regressor, float64 ``[trees nodes]``."""
+    """Statistics of the rows that each leaf of a scikit-learn regressor was grown on, ``[trees nodes]``, float64."""
 
     trees: Trees
-    size: np.ndarray  # weight of the rows, each as often as it was drawn
+    size: np.ndarray  # the rows' weight, each counted as often as it was drawn
     value: np.ndarray  # the number that the leaf predicts
     impurity: np.ndarray  # the impurity by the model's criterion; the variance for squared errors
 
 
 def grown_leaves(model: Any) -> GrownLeaves:
-    """Return the leaves of a fitted regressor of scikit-learn, a tree, forest or bag of trees for one number.
+    """Return the leaves of ``model``, a fitted tree, forest or bag of scikit-learn that predicts one number.
 
-    Raises a TypeError or a ValueError for other models, as `from_sklearn_values`, and for several outputs.
+    A TypeError or a ValueError for other models, as `from_sklearn_values` raises, and for several outputs.
     """
     name = type(model).__name__
     if not isinstance(model, GROWN):
@@ -130,16 +144,30 @@ def grown_leaves(model: Any) -> GrownLeaves:
     columns = columns_of(model, list(zip(members, seen_columns, strict=True)))
     # Leaves hold their node's number (exact in float32 up to 2^24), which tells where `ensemble_of` put each one.
     node_numbers = [np.arange(tree.node_count, dtype=np.float64)[:, None] for tree in trees]
-    made = [tree_of(model, columns, *each) for each in zip(members, seen_columns, node_numbers, strict=True)]
-    ensemble = ensemble_of(made, columns, np.zeros(1), "identity", averaged=True)
-    index = np.asarray(ensemble.values)[:, :, 0].astype(np.int64)
-    statistics = [(tree.weighted_n_node_samples, tree.value[:, 0, 0], tree.impurity) for tree in trees]
-    by_node = [np.stack([arrays[i][order] for arrays, order in zip(statistics, index, strict=True)]) for i in range(3)]
-    return GrownLeaves(ensemble.trees, *by_node)
+    comparing_trees = [
+        tree_of(model, columns, member, where, leaf_values)
+        for member, where, leaf_values in zip(members, seen_columns, node_numbers, strict=True)
+    ]
+    ensemble = ensemble_of(comparing_trees, columns, np.zeros(1), "identity", averaged=True)
+    index = np.asarray(ensemble.values)[:, :, 0].astype(np.int64)  # scikit-learn's node, [trees nodes]
+
+    def by_node(arrays: list[np.ndarray]) -> np.ndarray:
+        """Return arrays ``[nodes]``, one of each tree in scikit-learn's order, as ``[trees nodes]``."""
+        return np.stack([array[tree_index] for array, tree_index in zip(arrays, index, strict=True)])
+
+    return GrownLeaves(
+        trees=ensemble.trees,
+        size=by_node([tree.weighted_n_node_samples for tree in trees]),
+        value=by_node([tree.value[:, 0, 0] for tree in trees]),
+        impurity=by_node([tree.impurity for tree in trees]),
+    )
 
 
 def _boosted(model: Any) -> AdditiveTrees:
-    """Return a fitted gradient boosting model as additive trees, whose leaves are multiplied by the learning rate."""
+    """Return the additive trees of ``model``, a fitted gradient boosting model; leaf values include the learning rate.
+
+    A ValueError for a loss or an ``init`` that is not imported.
+    """
     is_classifier = isinstance(model, GradientBoostingClassifier)
     losses = _CLASSIFIER_LOSSES if is_classifier else _REGRESSOR_LOSSES
     if model.loss not in losses:
@@ -150,15 +178,22 @@ def _boosted(model: Any) -> AdditiveTrees:
     scale = 2.0 if type(model._loss).__name__ == "ExponentialLoss" else 1.0
     factor = model.learning_rate * scale
     columns = columns_of(model, [(member, None) for member in members.ravel()])
-    trees = [tree_of(model, columns, member, None, member.tree_.value[:, :, 0] * factor) for member in members.ravel()]
-    link = "identity" if not is_classifier else "logistic" if n_outputs == 1 else "softmax"
-    labels = tuple(np.asarray(model.classes_).tolist()) if is_classifier else None
+    trees = _member_trees(model, columns, list(members.ravel()), factor)
+    if is_classifier:
+        link = "logistic" if n_outputs == 1 else "softmax"
+        labels = tuple(np.asarray(model.classes_).tolist())
+    else:
+        link = "identity"
+        labels = None
     base = _base(model, members) * scale
     return ensemble_of(trees, columns, base, link, trees_per_stage=n_outputs, class_labels=labels)
 
 
 def _base(model: Any, members: np.ndarray) -> np.ndarray:
-    """Return the numbers ``[outputs]`` that a model adds to the sum of its trees, ``members [stages outputs]``."""
+    """Return the numbers ``[outputs]`` that ``model``, a gradient boosting model, adds to the sums of its trees.
+
+    ``members [stages outputs]`` are its single trees. A ValueError if its ``init`` answers more than a constant.
+    """
     init = model.init_
     if not (isinstance(init, str) and init == "zero"):
         if not isinstance(init, DummyClassifier | DummyRegressor):
@@ -173,12 +208,20 @@ def _base(model: Any, members: np.ndarray) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         raw = model.decision_function(instance) if hasattr(model, "classes_") else model.predict(instance)
-    leaves = [[member.tree_.value[member.tree_.apply(instance)[0], 0, 0] for member in stage] for stage in members]
-    return np.asarray(raw, np.float64).ravel() - model.learning_rate * np.sum(leaves, axis=0)
+
+    def leaf_value(tree: Any) -> float:
+        """Return the value of the leaf that the instance reaches in a low-level tree."""
+        return tree.value[tree.apply(instance)[0], 0, 0]
+
+    leaf_values = [[leaf_value(member.tree_) for member in stage] for stage in members]  # [stages outputs]
+    return np.asarray(raw, np.float64).ravel() - model.learning_rate * np.sum(leaf_values, axis=0)
 
 
 def _of_histograms(model: Any) -> AdditiveTrees:
-    """Return a histogram-based model as additive trees; categories unknown to training go where missing values go."""
+    """Return the additive trees of ``model``, a histogram-based one; a ValueError for an unknown form.
+
+    Categories that training did not have go where missing values go.
+    """
     if not hasattr(model, "_predictors"):
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
     if absent := [part for part in _PARTS if not hasattr(model, part)]:
@@ -203,12 +246,15 @@ def _of_histograms(model: Any) -> AdditiveTrees:
 
 
 def _unknown_form() -> str:
-    """Return the beginning of the message that a model's arrays are not known."""
+    """Return the beginning of messages about a model whose attributes or arrays are of an unknown form."""
     return f"scikit-learn {sklearn.__version__} keeps the model's trees in another form than is known"
 
 
 def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
-    """Return (columns of the data, column of each feature of the trees): trees have categorical features first."""
+    """Return (columns of the data, the column of each feature of the trees), for ``model``, a histogram-based one.
+
+    Trees have categorical features first. A ValueError for columns with both None and NaN.
+    """
     n_columns = int(model.n_features_in_)
     names = getattr(model, "feature_names_in_", None)
     names = None if names is None else tuple(names.tolist())
@@ -237,9 +283,10 @@ def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
 
 
 def _histogram_tree(what: str, tree: Any, columns: Columns, order: np.ndarray) -> ComparingTree:
-    """Return a tree of a histogram-based model, whose data have ``columns``; ``what`` names the tree in messages.
+    """Return ``tree``, one of a histogram-based model, as a `ComparingTree`; the data have ``columns``.
 
-    ``order`` has the column of each feature of the tree.
+    ``order`` has the column of each feature of the tree, and ``what`` names the tree in messages. A ValueError for a
+    tree of unknown form.
     """
     nodes = tree.nodes
     if absent := [name for name in _FIELDS if name not in (nodes.dtype.names or ())]:
@@ -249,10 +296,12 @@ def _histogram_tree(what: str, tree: Any, columns: Columns, order: np.ndarray) -
     feature = np.where(is_leaf, 0, nodes["feature_idx"].astype(np.int64))
     if feature.min() < 0 or feature.max() >= columns.number:
         raise ValueError(f"{what} tests column {feature.max()} of {columns.number}.")
-    feature, missing_left = order[feature], nodes["missing_go_to_left"] != 0
-    compare, sets = np.full(len(feature), AT_MOST), {}
+    feature = order[feature]
+    missing_left = nodes["missing_go_to_left"] != 0
+    compare = np.full(len(feature), AT_MOST)
+    sets = {}
     for i in np.flatnonzero(~is_leaf & (nodes["is_categorical"] != 0)).tolist():
-        levels = (columns.levels or (None,) * columns.number)[feature[i]]
+        levels = None if columns.levels is None else columns.levels[feature[i]]
         if levels is None or nodes["bitset_idx"][i] >= len(tree.raw_left_cat_bitsets):
             raise ValueError(f"{what} tests categories of column {feature[i]}, which has none.")
         # A bit for each category, from the lowest of the first word on.
@@ -263,5 +312,12 @@ def _histogram_tree(what: str, tree: Any, columns: Columns, order: np.ndarray) -
         compare[i] = NOT_IN_SET if missing_left[i] else IN_SET
         sets[i] = set_of_codes(np.flatnonzero(goes_left != missing_left[i]))
     return ComparingTree(
-        feature, compare, nodes["num_threshold"].copy(), left, right, missing_left, sets, nodes["value"][:, None]
+        feature=feature,
+        compare=compare,
+        value=nodes["num_threshold"].copy(),
+        left=left,
+        right=right,
+        missing_left=missing_left,
+        sets=sets,
+        leaf_values=nodes["value"][:, None],
     )

@@ -31,12 +31,12 @@ _POSTPROCESSORS = {
 _MOST_LISTED = 2**16  # the most categories that a node may list
 _LARGEST_CATEGORY = 2**32 - 1
 _MOST_NODES = 2**20  # the most nodes that trees with copies may have together
-_BELOW_ALL, _LAST = -(2**63), int(np.array(np.inf).view(np.int64))
-"""A key below the keys of all numbers, and the key of infinity; keys are those of `_keys`."""
+_BELOW_ALL = -(2**63)  # less than the key (`_keys`) of every number
+_LAST = int(np.array(np.inf).view(np.int64))  # the key of infinity
 
 
 class _Additive(NamedTuple):
-    """A model as sums: leaf values that are added over trees, and the link of the sums."""
+    """An additive model: values of leaves, which are added over the trees, and the link that is applied to the sums."""
 
     values: np.ndarray  # ``[trees nodes outputs]``, float64; ``[trees nodes 1]`` if ``outputs`` is not None
     base: np.ndarray  # ``[outputs]``, added to the sums
@@ -46,7 +46,7 @@ class _Additive(NamedTuple):
 
 
 class TreeliteNode(NamedTuple):
-    """A node of treelite's; the number of its right child is ``left + 1``."""
+    """A leaf or a test, as treelite has them; a test's right child has the number ``left + 1``."""
 
     leaf: int | None = None  # a leaf's index among the plain nodes; None at tests
     feature: int = 0  # the tested column
@@ -66,15 +66,15 @@ def to_treelite(model: Any) -> Any:
     ----------
     model
         What `bind` returns, for `Mean`, `Vote`, `jaxunc.smoothing.SmoothedMean`, `EvidenceAccumulation`, or one of
-        these with weights (`Weighted`); a fitted estimator of `jaxunc.estimators` with such a combiner; or an
+        these with weights (`Weighted`). Or a fitted estimator of `jaxunc.estimators` with such a combiner, or an
         `AdditiveTrees`.
 
     Returns
     -------
     treelite.Model
         ``treelite.gtil.predict(model, X)`` of float64 ``[instances features]`` has the probabilities
-        ``[instances 1 classes]`` (class scores if a combiner answers no probability), or what an `AdditiveTrees`
-        predicts: of two classes with one sum the probability of the second. NaN is a missing value.
+        ``[instances 1 classes]``, or class scores if a combiner answers no probability. Of an `AdditiveTrees` it has
+        the predictions: of two classes with one sum the probability of the second. NaN is a missing value.
         ``model.serialize(path)`` writes a file.
 
     Raises
@@ -104,10 +104,11 @@ def to_treelite(model: Any) -> Any:
         model = ju.to_treelite(ju.bind(forest, ju.Mean()))
         treelite.gtil.predict(model, X.astype(np.float64))[:, 0]  # the probabilities
     """
-    model_given, model = model, model_to_export(model)
+    kind = type(model).__name__
+    model = model_to_export(model)
     if isinstance(model, OfSums):
         raise TypeError(
-            f"model is a {type(model_given).__name__}, and treelite has one sum a model: how sure a number is goes by "
+            f"model is a {kind}, and treelite has one sum a model: how sure a number is goes by "
             "ju.to_onnx, and its mean here by ju.to_treelite(ju.from_any(forest))."
         )
     try:
@@ -122,18 +123,24 @@ def to_treelite(model: Any) -> Any:
 
 
 def _of_ensemble(model: AdditiveTrees) -> _Additive:
-    """Return the sums of leaf values that treelite computes for an additive model."""
-    labels, values = model.class_labels, np.asarray(model.values, np.float64)
+    """Return additive trees, ``model``, as the sums that treelite computes."""
+    values = np.asarray(model.values, np.float64)
     outputs = model.outputs_of_trees if values.shape[2] < model.n_outputs else None
-    n_classes = None if labels is None else model.n_outputs
+    n_classes = None if model.class_labels is None else model.n_outputs
     return _Additive(values, np.asarray(model.base, np.float64), model.link, n_classes, outputs)
 
 
 def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
-    """Return the sums that treelite computes for a bound ``combiner``; a ValueError if they do not give its answer."""
-    weights, rule = np.ones(forest.n_trees), combiner
+    """Return the answer of a bound ``combiner`` as sums that treelite computes; a ValueError if treelite cannot.
+
+    ``forest`` is the forest that the combiner is bound to.
+    """
     if isinstance(combiner, Weighted):
-        weights, rule = np.asarray(combiner.weights, np.float64), combiner.rule
+        weights = np.asarray(combiner.weights, np.float64)
+        rule = combiner.rule
+    else:
+        weights = np.ones(forest.n_trees)
+        rule = combiner
     if not isinstance(rule, Mean | Vote | SmoothedMean | EvidenceAccumulation) or not weights.any():
         raise ValueError(
             f"{type(rule).__name__} is none of the combiners that treelite can finish: Mean, Vote, SmoothedMean and "
@@ -168,7 +175,31 @@ def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
 
 
 def _build_model(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
-    """Return the ``treelite.Model`` of trees and ``sums`` of their leaves; ``attributes`` are stored in the model."""
+    """Return the ``treelite.Model`` of ``trees`` with the leaf values and the link of ``sums``.
+
+    The model keeps ``attributes``. A ValueError if treelite does not have the link, or the trees share nodes.
+    """
+    builder, has_single_values = _new_builder(trees, sums, attributes)
+    nodes = plain_nodes(trees, wide=True)
+    for tree in _treelite_trees(nodes, trees.columns):
+        builder.start_tree()
+        for number, node in tree:
+            builder.start_node(number)
+            if node.leaf is None:
+                _add_test(builder, node)
+            else:
+                leaf_values = sums.values[nodes.tree[node.leaf], nodes.node[node.leaf]].tolist()
+                builder.leaf(leaf_values[0] if has_single_values else leaf_values)
+            builder.end_node()
+        builder.end_tree()
+    return builder.commit()
+
+
+def _new_builder(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> tuple[Any, bool]:
+    """Return (a ``ModelBuilder`` of treelite without trees yet, whether its leaves take a number, not a list).
+
+    Arguments and errors are those of `_build_model`.
+    """
     from treelite.model_builder import (  # pyright: ignore[reportMissingImports]
         Metadata,
         ModelBuilder,
@@ -176,102 +207,109 @@ def _build_model(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> A
         TreeAnnotation,
     )
 
-    n_outputs, is_multiclass = len(sums.base), sums.n_classes is not None and len(sums.base) > 1
-    if (name := _POSTPROCESSORS.get((sums.link, is_multiclass))) is None:
-        raise ValueError(f"the link {sums.link!r} of {n_outputs} sums is none of treelite's. Take to_onnx.")
+    n_outputs = len(sums.base)
+    # treelite's outputs are the classes of a single target, or targets of one class each.
+    is_multiclass = sums.n_classes is not None and n_outputs > 1
     n_targets = 1 if is_multiclass else n_outputs
+    n_classes = n_outputs // n_targets
+    postprocessor = _POSTPROCESSORS.get((sums.link, is_multiclass))
+    if postprocessor is None:
+        raise ValueError(f"the link {sums.link!r} of {n_outputs} sums is none of treelite's. Take to_onnx.")
+    classifier_task = "kMultiClf" if is_multiclass else "kBinaryClf"
+    task = "kRegressor" if sums.n_classes is None else classifier_task
     # A leaf holds a value for each [target, class], or a single one, which is added to the output of its tree.
-    leaf_shape = (n_targets, n_outputs // n_targets) if sums.outputs is None else (1, 1)
-    task = "kRegressor" if sums.n_classes is None else "kMultiClf" if is_multiclass else "kBinaryClf"
+    leaf_shape = (n_targets, n_classes) if sums.outputs is None else (1, 1)
     zeros = [0] * trees.n_trees
-    # -1: leaves hold a value for every output.
-    outputs = [-1] * trees.n_trees if n_outputs > 1 else zeros
-    outputs = outputs if sums.outputs is None else sums.outputs.tolist()
-    # Outputs are classes or targets: `TreeAnnotation` takes the target of each tree, then its class.
+    if sums.outputs is not None:
+        output_of_tree = sums.outputs.tolist()
+    else:
+        output_of_tree = [-1] * trees.n_trees if n_outputs > 1 else zeros  # -1: leaves have a value for every output
+    target_of_tree, class_of_tree = (zeros, output_of_tree) if is_multiclass else (output_of_tree, zeros)
+    average = False  # weights of averages are in the leaf values already
     builder = ModelBuilder(
         threshold_type="float64",
         leaf_output_type="float64",
-        metadata=Metadata(trees.n_features, task, False, n_targets, [n_outputs // n_targets] * n_targets, leaf_shape),
-        tree_annotation=TreeAnnotation(trees.n_trees, *((zeros, outputs) if is_multiclass else (outputs, zeros))),
-        postprocessor=PostProcessorFunc(name),
+        metadata=Metadata(trees.n_features, task, average, n_targets, [n_classes] * n_targets, leaf_shape),
+        tree_annotation=TreeAnnotation(trees.n_trees, target_of_tree, class_of_tree),
+        postprocessor=PostProcessorFunc(postprocessor),
         base_scores=sums.base.tolist(),
         attributes=attributes,
     )
-    nodes = plain_nodes(trees, wide=True)
-    for tree in _treelite_trees(nodes, trees.columns):
-        builder.start_tree()
-        for key, node in tree:
-            builder.start_node(key)
-            if node.leaf is None:
-                _add_test(builder, node)
-            else:
-                leaf_value = sums.values[nodes.tree[node.leaf], nodes.node[node.leaf]].tolist()
-                builder.leaf(leaf_value if leaf_shape != (1, 1) else leaf_value[0])
-            builder.end_node()
-        builder.end_tree()
-    return builder.commit()
+    return builder, leaf_shape == (1, 1)
 
 
 def _add_test(builder: Any, node: TreeliteNode) -> None:
-    """Add the test of ``node``, which was begun in ``builder``: a comparison, or a list of categories."""
+    """Add the test of ``node`` to the node that was started in ``builder``, treelite's ``ModelBuilder``."""
     common = {"feature_id": node.feature, "default_left": node.missing_left}
     common |= {"left_child_key": node.left, "right_child_key": node.left + 1}
     if node.categories is None:
         builder.numerical_test(threshold=node.value, opname="<" if node.none_left else "<=", **common)
         return
-    is_right = not node.listed_left
-    builder.categorical_test(category_list=node.categories, category_list_right_child=is_right, **common)
+    listed_right = not node.listed_left
+    builder.categorical_test(category_list=node.categories, category_list_right_child=listed_right, **common)
 
 
 class _Range(NamedTuple):
-    """The range of a column's value at a node, by the tests above: low < key <= high, and whether it may be missing."""
+    """The values of a column that the tests above a node let through: keys (`_keys`) with low < key <= high."""
 
     low: int = _BELOW_ALL
     high: int = _LAST
-    may_be_missing: bool = True
+    may_be_missing: bool = True  # whether missing values come there, too
 
 
 class _TestedIntervals(NamedTuple):
-    """The intervals of a node's test, cut to the range of the numbers that come to it."""
+    """The intervals of a node's test that numbers in the node's range (`_Range`) reach, in rising order."""
 
     upper: np.ndarray  # the largest number of each interval but the last
-    keys: np.ndarray  # the keys of ``upper``, by `_keys`
-    behind: np.ndarray  # the next number above each, as in `PlainSet`; NaN for a comparison
-    goes_left: np.ndarray
+    keys: np.ndarray  # the keys of ``upper``, by `_keys`; one less where a comparison is "<"
+    behind: np.ndarray  # the next number above each of ``upper``, as in `PlainSet`; NaN for a comparison
+    goes_left: np.ndarray  # whether each interval goes left
     missing_left: bool
 
 
 def _treelite_trees(nodes: PlainNodes, columns: Columns) -> Iterator[list[tuple[int, TreeliteNode]]]:
-    """Yield each tree's nodes as (number, node); trees with tests of intervals get copies of nodes (`_Unfolded`)."""
-    ends, n_made = np.append(np.flatnonzero(nodes.number == 0), len(nodes.node)), 0
-    for start, end in pairwise(ends.tolist()):
-        if np.all(nodes.of_set[start:end] < 0):
+    """Yield a list for each tree: (number of a node, the node as treelite has it).
+
+    ``nodes`` are those of all trees. In trees that test intervals, nodes are copied where needed (`_Unfolded`); the
+    ``columns`` tell whether numbers are codes. A ValueError if all copies together are more than `_MOST_NODES`.
+    """
+    roots = np.flatnonzero(nodes.number == 0)
+    n_unfolded = 0
+    for start, end in pairwise([*roots.tolist(), len(nodes.node)]):
+        if np.all(nodes.of_set[start:end] < 0):  # the tree only compares
             yield [(int(nodes.number[i]), _plain(nodes, i)) for i in range(start, end)]
             continue
-        pairs = _Unfolded(nodes, columns, start).nodes(_MOST_NODES - n_made)
-        n_made += len(pairs)
-        yield pairs
+        unfolded = _Unfolded(nodes, columns, start).nodes(_MOST_NODES - n_unfolded)
+        n_unfolded += len(unfolded)
+        yield unfolded
 
 
 def _plain(nodes: PlainNodes, i: int) -> TreeliteNode:
-    """Return node ``i``, a leaf or a comparison, as a node of treelite."""
+    """Return node ``i`` of ``nodes``, a leaf or a comparison with a number, as treelite has it."""
     if not nodes.inner[i]:
         return TreeliteNode(leaf=i)
-    none_left, missing_left = bool(nodes.none_left[i]), bool(nodes.missing_left[i])
-    return TreeliteNode(None, int(nodes.feature[i]), int(nodes.left[i]), float(nodes.value[i]), none_left, missing_left)
+    return TreeliteNode(
+        feature=int(nodes.feature[i]),
+        left=int(nodes.left[i]),
+        value=float(nodes.value[i]),
+        none_left=bool(nodes.none_left[i]),
+        missing_left=bool(nodes.missing_left[i]),
+    )
 
 
 def _keys(numbers: np.ndarray) -> np.ndarray:
-    """Return integers in the same order as the float64 numbers, equal for both zeros."""
+    """Return an int64 for each float64 of ``numbers``, in the same order; both zeros have the same one."""
     bits = numbers.view(np.int64)  # those of negative numbers sort in reverse
     return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
 
 
 class _Unfolded:
-    """A tree whose tests of intervals become tests that treelite has, with copies of nodes where needed.
+    """The nodes of one tree as treelite has them; tests of intervals become comparisons and lists of categories.
 
-    ``start`` is the index of its root in ``nodes``. Arguments ``at`` are such indices of nodes, and ``ranges`` what the
-    tests above them say of columns, by column.
+    Several of these tests may be needed for one test of intervals. Then what lies below it is copied.
+
+    ``nodes`` are those of all trees, and ``start`` is the index of the tree's root among them. In methods ``at`` is
+    such an index, too. ``ranges`` has the `_Range` of each column that was tested above the node ``at``.
     """
 
     def __init__(self, nodes: PlainNodes, columns: Columns, start: int):
@@ -279,15 +317,18 @@ class _Unfolded:
 
     def nodes(self, limit: int) -> list[tuple[int, TreeliteNode]]:
         """Return the tree's nodes as (number, node); a ValueError if there are more than ``limit``."""
-        pairs, todo, next_number = [], [(0, self._start, {})], 1
+        unfolded = []
+        # Nodes that are still to be made: their numbers, their indices, and the ranges of columns there.
+        todo = [(0, self._start, {})]
+        next_number = 1
         while todo:
-            key, at, ranges = todo.pop()
+            number, at, ranges = todo.pop()
             at = self._skip_decided(at, ranges)
             if not self._nodes.inner[at]:
-                pairs.append((key, TreeliteNode(leaf=at)))
+                unfolded.append((number, TreeliteNode(leaf=at)))
                 continue
             test, children = self._test(at, ranges)
-            pairs.append((key, test._replace(left=next_number)))
+            unfolded.append((number, test._replace(left=next_number)))
             todo += [(next_number + i, child, child_ranges) for i, (child, child_ranges) in enumerate(children)]
             next_number += 2
             if next_number > limit:
@@ -295,58 +336,75 @@ class _Unfolded:
                     "the model tests whether numbers lie in intervals that are no categories, and treelite needs a "
                     f"copy of what is below for each: more than {_MOST_NODES} nodes. Take to_onnx, which needs none."
                 )
-        return pairs
+        return unfolded
 
     def _intervals_of(self, at: int, bounds: _Range) -> _TestedIntervals:
-        """Return the intervals of the test of node ``at``, without those that no number in ``bounds`` reaches."""
+        """Return the intervals of the test of node ``at`` that numbers in the range ``bounds`` reach."""
         nodes = self._nodes
-        if (k := int(nodes.of_set[at])) >= 0:
-            upper, behind, goes_left = nodes.sets[k].upper, nodes.sets[k].behind, nodes.sets[k].goes_left
-            keys, missing_left = _keys(upper), nodes.sets[k].missing_left
-        else:
-            upper, goes_left = nodes.value[at : at + 1], np.array([True, False])
-            keys, missing_left = _keys(upper) - nodes.none_left[at], bool(nodes.missing_left[at])
+        set_index = int(nodes.of_set[at])
+        if set_index >= 0:
+            plain_set = nodes.sets[set_index]
+            upper, behind, goes_left = plain_set.upper, plain_set.behind, plain_set.goes_left
+            keys = _keys(upper)
+            missing_left = plain_set.missing_left
+        else:  # a comparison: two intervals
+            upper = nodes.value[at : at + 1]
             behind = np.full(1, np.nan)
+            goes_left = np.array([True, False])
+            keys = _keys(upper) - nodes.none_left[at]
+            missing_left = bool(nodes.missing_left[at])
         inside = (keys > bounds.low) & (keys < bounds.high)
         n_below = np.count_nonzero(keys <= bounds.low)
         goes_left = goes_left[n_below : n_below + np.count_nonzero(inside) + 1]
         return _TestedIntervals(upper[inside], keys[inside], behind[inside], goes_left, missing_left)
 
     def _child(self, at: int, is_left: bool) -> int:
-        """Return the index of the left child of node ``at``, or, unless ``is_left``, of the right one."""
+        """Return the index of a child of node ``at``: the left one if ``is_left``, else the right one."""
         return self._start + int(self._nodes.left[at]) + (not is_left)
 
     def _range_of(self, at: int, ranges: dict[int, _Range]) -> _Range | None:
-        """Return the range of the column that node ``at`` tests; None at leaves and at unchanged comparisons."""
+        """Return the range of the column that node ``at`` tests; None where the node stays as it is.
+
+        A node stays as it is if it is a leaf, or a comparison of a column that has no range yet.
+        """
         feature = int(self._nodes.feature[at])
         if not self._nodes.inner[at] or (self._nodes.of_set[at] < 0 and feature not in ranges):
             return None
         return ranges.get(feature, _Range())
 
     def _skip_decided(self, at: int, ranges: dict[int, _Range]) -> int:
-        """Return the first node on the way from ``at`` whose test is not decided by ``ranges``."""
+        """Return the first node, from ``at`` downwards, that is a leaf or sends values in ``ranges`` to both sides."""
         while (bounds := self._range_of(at, ranges)) is not None:
             intervals = self._intervals_of(at, bounds)
-            sides = set(intervals.goes_left.tolist()) if bounds.low < bounds.high else set()
-            sides |= {intervals.missing_left} if bounds.may_be_missing else set()
+            sides = set()
+            if bounds.low < bounds.high:  # numbers come to the node
+                sides |= set(intervals.goes_left.tolist())
+            if bounds.may_be_missing:
+                sides.add(intervals.missing_left)
             if len(sides) > 1:
                 break
             at = self._child(at, sides.pop())
         return at
 
     def _test(self, at: int, ranges: dict[int, _Range]) -> tuple[TreeliteNode, list[tuple[int, dict[int, _Range]]]]:
-        """Return (node ``at`` as one of treelite's, [(next node, its ranges)] for the left and the right side)."""
+        """Return (the test of node ``at`` as treelite has it, [(index, ranges) of the node to its left, to its right]).
+
+        The number of the test's left child is not set yet. The node on a side is a child of node ``at``, or ``at``
+        again if the test decides only a part.
+        """
         feature = int(self._nodes.feature[at])
-        if (bounds := self._range_of(at, ranges)) is None:
-            return _plain(self._nodes, at), [(self._child(at, left), ranges) for left in (True, False)]
+        children = [self._child(at, is_left=True), self._child(at, is_left=False)]
+        bounds = self._range_of(at, ranges)
+        if bounds is None:
+            return _plain(self._nodes, at), [(child, ranges) for child in children]
         intervals = self._intervals_of(at, bounds)
-        children = [self._child(at, True), self._child(at, False)]
+        categories = self._categories(at, intervals, bounds) if len(intervals.keys) > 1 else None
         if not len(intervals.keys):
             # All numbers go to one side, and missing values to the other. The test sends numbers left, so the
             # children are exchanged if numbers are to go to the right one.
             next_nodes = children if intervals.goes_left[0] else children[::-1]
             node, sides = _test_of_missing(feature, bounds)
-        elif len(intervals.keys) > 1 and (categories := self._categories(at, intervals, bounds)) is not None:
+        elif categories is not None:
             next_nodes = children
             node, sides = _test_of_categories(feature, intervals, bounds, *categories)
         else:
@@ -354,60 +412,66 @@ class _Unfolded:
             # them apart.
             next_nodes = [at, at]
             node, sides = _test_at_cut(feature, intervals, bounds, *self._cut(at, intervals, bounds))
-        return node, [(end, {**ranges, feature: side}) for end, side in zip(next_nodes, sides, strict=True)]
+        return node, [(index, {**ranges, feature: side}) for index, side in zip(next_nodes, sides, strict=True)]
 
     def _cut(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[int, float]:
-        """Return (key, number) of the cut that halves the test of node ``at``: the middle bound of ``intervals``.
+        """Return (key, number) at which a comparison cuts the ``intervals`` of node ``at`` into two halves.
 
-        The cut is just below 0 if that is inside ``bounds``, with intervals on both sides, and the test of those above
-        can list categories.
+        It is the middle bound of the intervals, or the largest number below 0. The latter needs intervals on both sides
+        of it, of which those above can be a list of categories. Numbers at the node lie in ``bounds``.
         """
         below_zero = self._below_zero(int(self._nodes.feature[at]))
-        zero = int(_keys(np.array(below_zero)))
-        above = intervals.keys > zero
-        if bounds.low < zero < bounds.high and 1 < np.count_nonzero(above) < len(above):
+        key_below_zero = int(_keys(np.array(below_zero)))
+        is_above = intervals.keys > key_below_zero
+        n_above = np.count_nonzero(is_above)
+        if bounds.low < key_below_zero < bounds.high and 1 < n_above < len(is_above):
             intervals_above = intervals._replace(
-                behind=intervals.behind[above], goes_left=intervals.goes_left[np.count_nonzero(~above) :]
+                behind=intervals.behind[is_above], goes_left=intervals.goes_left[np.count_nonzero(~is_above) :]
             )
-            if self._categories(at, intervals_above, bounds._replace(low=zero)) is not None:
-                return zero, below_zero
+            if self._categories(at, intervals_above, bounds._replace(low=key_below_zero)) is not None:
+                return key_below_zero, below_zero
         middle = len(intervals.keys) // 2
         return int(intervals.keys[middle]), float(intervals.upper[middle])
 
     def _below_zero(self, feature: int) -> float:
-        """Return the largest number below 0 that the column ``feature`` distinguishes from 0."""
+        """Return the largest number below 0 that tests of the column ``feature`` tell from 0."""
         cuts = self._columns.cuts
         if cuts is not None and cuts[feature] is not None:
             return float(np.nextafter(0.0, -1.0))
         return float(largest_rounding_to(np.nextafter(np.zeros(1, np.float32), np.float32(-1.0)))[0])
 
     def _categories(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[list[int], bool] | None:
-        """Return (the categories to list, whether they go left); all other numbers go to the other side.
+        """Return (categories to list at node ``at``, whether these go left); other numbers go to the other side.
 
-        None for a comparison, and where no list of at most `_MOST_LISTED` categories makes the test of node ``at``.
-        ``intervals`` are those that numbers in ``bounds`` reach.
+        ``intervals`` are those of the node's test that numbers in the range ``bounds`` reach. None for a comparison,
+        and where no list of at most `_MOST_LISTED` categories sends all of these numbers to their sides.
         """
-        if (set_index := int(self._nodes.of_set[at])) < 0:
+        set_index = int(self._nodes.of_set[at])
+        if set_index < 0:
             return None
-        plain_set, feature = self._nodes.sets[set_index], int(self._nodes.feature[at])
-        if self._columns.levels is not None and (levels := self._columns.levels[feature]) is not None:
+        plain_set = self._nodes.sets[set_index]
+        levels = None if self._columns.levels is None else self._columns.levels[int(self._nodes.feature[at])]
+        if levels is not None:
             return None if len(levels.values) > _MOST_LISTED else _of_codes(plain_set, len(levels.values) + 1)
         behind, goes_left = intervals.behind, intervals.goes_left
         are_categories = np.all(behind == np.floor(behind)) and behind[0] >= 0 and behind[-1] <= _LARGEST_CATEGORY
-        is_negative = bounds.low < int(_keys(np.array(self._below_zero(feature))))
+        may_be_negative = bounds.low < int(_keys(np.array(self._below_zero(int(self._nodes.feature[at])))))
         # No list holds negative numbers, so these must go where numbers beyond the last bound go.
-        if not are_categories or (is_negative and goes_left[0] != goes_left[-1]):
+        if not are_categories or (may_be_negative and goes_left[0] != goes_left[-1]):
             return None
-        listed = goes_left[:-1] != goes_left[-1]
+        is_listed = goes_left[:-1] != goes_left[-1]
         ends = np.append(0, behind).astype(np.int64)
-        if np.diff(ends)[listed].sum() > _MOST_LISTED:
+        if np.diff(ends)[is_listed].sum() > _MOST_LISTED:
             return None
-        categories = [np.arange(ends[i], ends[i + 1]) for i in np.flatnonzero(listed).tolist()]
+        categories = [np.arange(ends[i], ends[i + 1]) for i in np.flatnonzero(is_listed).tolist()]
         return np.concatenate(categories).tolist(), not goes_left[-1]
 
 
 def _test_of_missing(feature: int, bounds: _Range) -> tuple[TreeliteNode, list[_Range]]:
-    """Return a test of a feature by which missing values alone go right, and both sides' ranges within ``bounds``."""
+    """Return (a test that sends all numbers of column ``feature`` left, and missing values right; [left, right range]).
+
+    Values at the node have the range ``bounds``; ranges of both sides lie within it.
+    """
     # All numbers are at or below infinity. The range of the right side is empty: no number comes there.
     node = TreeliteNode(feature=feature, value=np.inf)
     return node, [bounds._replace(may_be_missing=False), bounds._replace(low=bounds.high)]
@@ -416,35 +480,39 @@ def _test_of_missing(feature: int, bounds: _Range) -> tuple[TreeliteNode, list[_
 def _test_of_categories(
     feature: int, intervals: _TestedIntervals, bounds: _Range, categories: list[int], listed_left: bool
 ) -> tuple[TreeliteNode, list[_Range]]:
-    """Return a test of a feature that lists ``categories``, and both sides' ranges within ``bounds``.
+    """Return (a test of column ``feature`` that lists ``categories``, [left range, right range]).
 
-    ``listed_left`` says whether the categories go left; missing values go as in ``intervals``.
+    ``listed_left`` says whether the categories go left; missing values go as in ``intervals``. Values at the node have
+    the range ``bounds``, and numbers of either side keep it.
     """
     missing_left = intervals.missing_left
     node = TreeliteNode(feature=feature, missing_left=missing_left, categories=categories, listed_left=listed_left)
-    may_be_missing = bounds.may_be_missing
-    return node, [bounds._replace(may_be_missing=may_be_missing and missing_left == side) for side in (True, False)]
+    left = bounds._replace(may_be_missing=bounds.may_be_missing and missing_left)
+    right = bounds._replace(may_be_missing=bounds.may_be_missing and not missing_left)
+    return node, [left, right]
 
 
 def _test_at_cut(
     feature: int, intervals: _TestedIntervals, bounds: _Range, cut: int, value: float
 ) -> tuple[TreeliteNode, list[_Range]]:
-    """Return a test of a feature at ``value``, whose key is ``cut``, and both sides' ranges within ``bounds``.
+    """Return (a test of column ``feature`` at ``value``, whose key is ``cut``; [left range, right range]).
 
-    Missing values go left if some of the ``intervals`` below the cut end in the same child as they do, else right.
+    Values at the node have the range ``bounds``. Missing values go left if they end in the same child as an interval
+    below the cut, else right.
     """
-    may_be_missing, below = bounds.may_be_missing, intervals.goes_left[: 1 + np.sum(intervals.keys < cut)]
+    below = intervals.goes_left[: 1 + np.sum(intervals.keys < cut)]
     missing_left = bool(intervals.missing_left in below)
     none_left = bool(cut < _keys(np.array(value)))
     node = TreeliteNode(feature=feature, value=value, none_left=none_left, missing_left=missing_left)
-    low, high = bounds._replace(high=cut, may_be_missing=may_be_missing and missing_left), bounds._replace(low=cut)
-    return node, [low, high._replace(may_be_missing=may_be_missing and not missing_left)]
+    left = bounds._replace(high=cut, may_be_missing=bounds.may_be_missing and missing_left)
+    right = bounds._replace(low=cut, may_be_missing=bounds.may_be_missing and not missing_left)
+    return node, [left, right]
 
 
 def _of_codes(plain_set: PlainSet, number: int) -> tuple[list[int], bool]:
-    """Return (codes below ``number`` that ``plain_set`` sends to another side than -1, whether these go left).
+    """Return (codes to list at a test of ``plain_set``, whether these go left) for a column with levels.
 
-    The code -1 is that of no level.
+    Listed are codes from 0 to ``number`` - 1 that go to another side than -1, the code of what is no level.
     """
     goes_left = plain_set.goes_left[np.searchsorted(plain_set.behind, np.arange(-1, number), side="right")]
     return np.flatnonzero(goes_left[1:] != goes_left[0]).tolist(), not goes_left[0]

@@ -46,7 +46,7 @@ _LARGEST_CATEGORY = {4: 2.0**24, 8: 2.0**32 - 1}  # by the bytes of a threshold
 
 
 class TreeliteModel(NamedTuple):
-    """The header of a model file, by treelite's names."""
+    """The header of a model file; fields have treelite's names."""
 
     threshold_type: np.dtype
     leaf_type: np.dtype
@@ -65,11 +65,12 @@ class TreeliteModel(NamedTuple):
 
     @property
     def n_outputs(self) -> int:
+        """Number of sums: one for each target, or for each class of a single target."""
         return len(self.base_scores)
 
 
 class _Statistics(NamedTuple):
-    """Numbers and weights ``[nodes]`` of the instances that a tree was grown on; None if a leaf lacks them."""
+    """What a file says of the instances that a tree was grown on, ``[nodes]``; None if some leaf lacks it."""
 
     data_count: np.ndarray | None  # numbers of instances
     sum_hess: np.ndarray | None  # sums of weights
@@ -87,8 +88,8 @@ def from_treelite(model: Any) -> Forest | AdditiveTrees:
     Returns
     -------
     Forest or AdditiveTrees
-        A `Forest` with the model's counts, if leaves hold class probabilities and say how many instances they rest on,
-        as in classifiers of scikit-learn and cuML. Everything else is an `AdditiveTrees`. Columns have no names.
+        A `Forest` with the model's counts, if leaves hold class probabilities and the numbers of their instances, as in
+        classifiers of scikit-learn and cuML. Everything else is an `AdditiveTrees`. Columns have no names.
         Classes have the labels that `to_treelite` wrote, as JSON has them, and else 0, 1, …: treelite itself keeps
         none. Nor does it keep stages of parallel trees: unless `to_treelite` wrote them, the order of trees tells them.
 
@@ -129,8 +130,11 @@ def _of_file(content: bytes) -> Forest | AdditiveTrees:
     reader = _Reader(content)
     header, n_trees = reader.header()
     outputs = _outputs(header, n_trees)
-    pairs = [reader.tree(f"tree {t}", header, tree_outputs) for t, tree_outputs in enumerate(outputs)]
-    trees, statistics = [tree for tree, _ in pairs], [statistic for _, statistic in pairs]
+    trees, statistics = [], []
+    for t, tree_outputs in enumerate(outputs):
+        tree, statistic = reader.tree(f"tree {t}", header, tree_outputs)
+        trees.append(tree)
+        statistics.append(statistic)
     if reader.at != len(content):
         raise ValueError(f"{len(content) - reader.at} bytes lie behind the treelite model's end.")
     # treelite takes what a sparse matrix does not store for missing.
@@ -154,9 +158,10 @@ def _of_file(content: bytes) -> Forest | AdditiveTrees:
 def _counted_forest(
     trees: list[ComparingTree], counts: list[np.ndarray], columns: Columns, labels: tuple[Any, ...]
 ) -> Forest:
-    """Return a forest with ``counts`` as leaf values; a ValueError for more than float32 can count.
+    """Return the forest of ``trees`` whose leaves hold ``counts``, an array ``[nodes classes]`` for each tree.
 
-    ``labels`` are those of the classes.
+    ``labels`` are the labels of the classes. A ValueError if all leaves together have more instances than float32 can
+    count.
     """
     total = sum(float(tree_counts.sum()) for tree_counts in counts)
     if not total < _MOST_INSTANCES:
@@ -166,8 +171,13 @@ def _counted_forest(
 
 
 def _outputs(header: TreeliteModel, n_trees: int) -> list[np.ndarray]:
-    """Return the indices of the outputs, targets or classes of a single target, that each of ``n_trees`` adds to."""
-    classes, n_targets = header.num_class, len(header.num_class)
+    """Return, for each of ``n_trees``, the indices of the outputs that the tree adds to.
+
+    An output is a target, or a class of the only target. A ValueError if the ``header``'s targets and classes do not
+    fit together, or are several of both.
+    """
+    classes = header.num_class
+    n_targets = len(classes)
     if not n_trees or not header.num_feature > 0 or n_targets < 1 or classes.min() < 1:
         raise ValueError("the treelite model has no trees, no columns, or no outputs.")
     if n_targets > 1 and classes.max() > 1:
@@ -178,9 +188,14 @@ def _outputs(header: TreeliteModel, n_trees: int) -> list[np.ndarray]:
     target, of_class = header.target_id, header.class_id
     if target.min() < -1 or target.max() >= n_targets or of_class.min() < -1 or of_class.max() >= classes.max():
         raise ValueError("the model has trees for targets or classes that there are not.")
-    output_index = np.arange(n_outputs).reshape(n_targets, -1)  # [targets classes]; -1 stands for all of an axis
-    pairs = zip(target.tolist(), of_class.tolist(), strict=True)
-    return [output_index[slice(None) if t < 0 else [t]][:, slice(None) if c < 0 else [c]].ravel() for t, c in pairs]
+    output_index = np.arange(n_outputs).reshape(n_targets, -1)  # [targets classes]
+    outputs = []
+    for t, c in zip(target.tolist(), of_class.tolist(), strict=True):
+        # -1 stands for all targets, or for all classes.
+        targets = slice(None) if t == -1 else [t]
+        tree_classes = slice(None) if c == -1 else [c]
+        outputs.append(output_index[targets][:, tree_classes].ravel())
+    return outputs
 
 
 class _Reader:
@@ -191,7 +206,10 @@ class _Reader:
         self.at = 0
 
     def header(self) -> tuple[TreeliteModel, int]:
-        """Return the header, and the number of trees; a ValueError for other formats and for treelite before 4.8."""
+        """Return (header, number of trees), read from the first bytes of the model.
+
+        A ValueError for formats other than 4, for a treelite before 4.8, and if the header's lists do not fit together.
+        """
         version = self._struct("<iii")
         if version[0] != 4:
             raise ValueError(
@@ -224,14 +242,20 @@ class _Reader:
         return header, n_trees
 
     def tree(self, what: str, header: TreeliteModel, outputs: np.ndarray) -> tuple[ComparingTree, _Statistics]:
-        """Return (the next tree, its statistics); leaves hold a value for each of ``outputs``, as ``header`` says."""
+        """Read the next tree; return (the tree, statistics of the instances that its nodes were grown on).
+
+        Its leaves hold a value for each of ``outputs``, in the types that ``header`` names. A ValueError, which calls
+        the tree ``what``, if its arrays do not fit together.
+        """
         n_nodes, _ = self._struct("<i?")
         dtypes = ("<i1", "<i4", "<i4", "<i4", "?", header.leaf_type, header.threshold_type, "<i1", "?")
         arrays = [self._array(dtype) for dtype in dtypes]
         # Vectors of all nodes in one array, and where each node's begins and ends; likewise categories.
         vectors = self._array(header.leaf_type), self._array("<u8"), self._array("<u8")
         categories = self._array("<u4"), self._array("<u8"), self._array("<u8")
+        # (numbers of nodes, whether each node has one): of instances, weights, and gains.
         statistics = [(self._array(dtype), self._array("?")) for dtype in ("<u8", "<f8", "<f8")]
+        # Fields of the tree, then fields of its nodes.
         self._check_no_fields(what)
         self._check_no_fields(what)
         ends = (*vectors[1:], *categories[1:])
@@ -241,23 +265,29 @@ class _Reader:
             if np.any(first > end) or np.any(end > len(content)):
                 raise ValueError(f"{what} has vectors or categories that do not lie in their array.")
         kind, left, right, feature, default_left, leaf_value, threshold, compare, categories_right = arrays
-        is_leaf, is_set = kind == 0, kind == 2  # 1 is a comparison
+        is_leaf, is_comparison, is_set = kind == 0, kind == 1, kind == 2
         if np.any((left < 0) != is_leaf) or np.any((kind < 0) | (kind > 2)):
             raise ValueError("the treelite model has leaves with children, or nodes of an unknown kind.")
-        if np.any((compare[kind == 1] < 1) | (compare[kind == 1] > 5)):
+        if np.any((compare[is_comparison] < 1) | (compare[is_comparison] > 5)):
             raise ValueError("the treelite model has an unknown comparison.")
-        compare = np.where(is_set, np.where(categories_right, NOT_IN_SET, IN_SET), _COMPARE[np.clip(compare, 0, 5)])
+        compare_set = np.where(categories_right, NOT_IN_SET, IN_SET)
+        compare = np.where(is_set, compare_set, _COMPARE[np.clip(compare, 0, 5)])
         content, first, end = categories
-        sets = {
-            node: _set(np.unique(content[first[node] : end[node]]).astype(np.float64), header.threshold_type.itemsize)
-            for node in np.flatnonzero(is_set).tolist()
-        }
-        values = _leaf_values(what, is_leaf, leaf_value, vectors, header, outputs)
-        left, right, feature = (array.astype(np.int64) for array in (left, right, feature))
-        # float32 thresholds keep their value as float64.
+        sets = {}
+        for node in np.flatnonzero(is_set).tolist():
+            node_categories = np.unique(content[first[node] : end[node]]).astype(np.float64)
+            sets[node] = _set(node_categories, header.threshold_type.itemsize)
         tree = ComparingTree(
-            feature, compare, threshold.astype(np.float64), left, right, default_left.astype(bool), sets, values
+            feature=feature.astype(np.int64),
+            compare=compare,
+            value=threshold.astype(np.float64),  # float32 thresholds keep their value
+            left=left.astype(np.int64),
+            right=right.astype(np.int64),
+            missing_left=default_left.astype(bool),
+            sets=sets,
+            leaf_values=_leaf_values(what, is_leaf, leaf_value, vectors, header, outputs),
         )
+        # A statistic counts only if every leaf has it.
         counts = [
             array if len(array) == len(is_present) == n_nodes and is_present[is_leaf].all() else None
             for array, is_present in statistics[:2]
@@ -265,29 +295,38 @@ class _Reader:
         return tree, _Statistics(*counts)
 
     def _take(self, size: int) -> memoryview:
+        """Return the next ``size`` bytes; a ValueError if there are fewer."""
         if self.at + size > len(self._content):
             raise ValueError(f"the treelite model is cut off: {size} bytes are needed at {self.at}.")
         self.at += size
         return memoryview(self._content)[self.at - size : self.at]
 
     def _struct(self, kinds: str) -> tuple:
+        """Return the next values; ``kinds`` has their types, as a format of `struct.unpack`."""
         return struct.unpack(kinds, self._take(struct.calcsize(kinds)))
 
     def _array(self, kind: str | np.dtype) -> np.ndarray:
+        """Return the next array, of the dtype ``kind``: its length comes first, in 8 bytes."""
         dtype = np.dtype(kind)
         (length,) = self._struct("<Q")
-        # A byte that is neither 0 nor 1 is no bool.
         raw = self._take(length * dtype.itemsize)
+        # A byte that is neither 0 nor 1 is no bool.
         return np.frombuffer(raw, np.uint8) != 0 if dtype.kind == "b" else np.frombuffer(raw, dtype)
 
     def _check_no_fields(self, what: str) -> None:
-        """Read the number of optional fields, 0 in all tested versions; else a ValueError that names ``what``."""
+        """Read the number of optional fields that follow; a ValueError, which names ``what`` has them, unless it is 0.
+
+        It is 0 in all tested versions.
+        """
         if (number := self._struct("<i")[0]) != 0:
             raise ValueError(f"{what} has {number} optional fields, which this version of jaxunc does not know.")
 
 
 def _set(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the set of numbers whose integer parts are ``categories``; thresholds have ``itemsize`` bytes."""
+    """Return the set of numbers whose integer parts are ``categories``, as (first numbers, ends) of intervals.
+
+    ``itemsize`` is the number of bytes of a threshold, 4 or 8. Categories that are too large for it are left out.
+    """
     largest = _LARGEST_CATEGORY[itemsize]
     categories = categories[categories <= largest]
     return categories, np.where(categories == largest, np.nextafter(categories, np.inf), categories + 1)
@@ -296,18 +335,20 @@ def _set(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.ndarray]
 def _leaf_values(
     what: str, is_leaf: np.ndarray, single: np.ndarray, vectors: tuple, header: TreeliteModel, outputs: np.ndarray
 ) -> np.ndarray:
-    """Return the leaf values ``[nodes outputs]`` of a tree, which messages call ``what``, for its ``outputs``.
+    """Return the leaf values ``[nodes outputs]`` of a tree for its ``outputs``, as float64.
 
-    Leaves hold one number each, ``single [nodes]``, or vectors. ``vectors`` are (all numbers, each node's first and end
-    among them). ``is_leaf`` says which nodes are leaves; ``header`` is the file's.
+    Leaves hold either a number each, ``single [nodes]``, or vectors. ``vectors`` are (the numbers of all vectors, where
+    each node's vector begins among them, where it ends). ``is_leaf [nodes]`` says which nodes are leaves, and
+    ``header`` how long vectors are. A ValueError, which calls the tree ``what``, if leaves hold other vectors.
     """
     content, first, end = vectors
-    size = (end - first).astype(np.int64)[is_leaf]
-    if not size.any():
+    length = (end - first).astype(np.int64)[is_leaf]
+    if not length.any():  # no leaf has a vector
         values = single[:, None]
     else:
-        if np.any(size != len(outputs)) or len(outputs) != np.prod(header.leaf_shape.astype(np.int64)):
-            raise ValueError(f"{what} has leaves of {np.unique(size)[:3].tolist()} values for {len(outputs)} outputs.")
+        if np.any(length != len(outputs)) or len(outputs) != np.prod(header.leaf_shape.astype(np.int64)):
+            lengths = np.unique(length)[:3].tolist()
+            raise ValueError(f"{what} has leaves of {lengths} values for {len(outputs)} outputs.")
         values = np.zeros((len(is_leaf), len(outputs)), content.dtype)
         values[is_leaf] = content[first[is_leaf].astype(np.int64)[:, None] + np.arange(len(outputs))]
     if values.shape[1] != len(outputs):
@@ -316,38 +357,65 @@ def _leaf_values(
 
 
 def _counts(header: TreeliteModel, trees: list[ComparingTree], stats: list[_Statistics]) -> list[np.ndarray] | None:
-    """Return each tree's counts ``[nodes classes]``; None unless ``header``, leaf values and ``stats`` tell them."""
-    n_classes = header.n_outputs
-    is_forest = header.average and header.postprocessor == "identity_multiclass" and len(header.num_class) == 1
-    if not is_forest or n_classes < 2 or header.base_scores.any():
+    """Return each tree's class counts ``[nodes classes]``: probabilities of its leaves times numbers of instances.
+
+    None unless leaves hold class probabilities, and their counts follow from these and ``stats``, the trees'
+    statistics. ``header`` is the file's.
+    """
+    if not _averages_probabilities(header):
         return None
-    if np.any(header.target_id >= 0) or np.any(header.class_id >= 0):
-        return None
-    tolerance = 1e-9 if header.leaf_type.itemsize == 8 else 1e-6  # of shares in float64, or in float32
     counts = []
     for tree, statistic in zip(trees, stats, strict=True):
-        is_leaf, shares = tree.left < 0, tree.leaf_values
-        leaf_size = statistic.sum_hess if statistic.sum_hess is not None else statistic.data_count
-        if leaf_size is None or not np.all(np.isfinite(leaf_size[is_leaf]) & (leaf_size[is_leaf] > 0)):
+        tree_counts = _tree_counts(header, tree, statistic)
+        if tree_counts is None:
             return None
-        if np.any(~(shares[is_leaf] >= 0)) or np.any(
-            ~(np.abs(shares[is_leaf].sum(axis=1) - 1) <= tolerance * n_classes)
-        ):
-            return None
-        leaf_size = np.where(is_leaf, leaf_size, 0).astype(np.float64)
-        tree_counts = shares * leaf_size[:, None]
-        # float64 shares of a sum of weights are exact, as scikit-learn's are. Other products must be near integers.
-        are_integers = np.abs(tree_counts - np.rint(tree_counts)) <= tolerance * np.maximum(leaf_size, 1)[:, None]
-        if are_integers.all():
-            tree_counts = np.rint(tree_counts)
-        elif statistic.sum_hess is None or header.leaf_type.itemsize < 8:
-            return None
-        counts.append(snap_to_integers(tree_counts, leaf_size))
+        counts.append(tree_counts)
     return counts
 
 
+def _averages_probabilities(header: TreeliteModel) -> bool:
+    """Return whether a model with this ``header`` averages its trees' leaf values, one for each of several classes."""
+    has_classes = len(header.num_class) == 1 and header.n_outputs >= 2
+    is_average = header.average and header.postprocessor == "identity_multiclass" and not header.base_scores.any()
+    is_for_all_classes = np.all(header.target_id < 0) and np.all(header.class_id < 0)
+    return bool(has_classes and is_average and is_for_all_classes)
+
+
+def _tree_counts(header: TreeliteModel, tree: ComparingTree, statistic: _Statistics) -> np.ndarray | None:
+    """Return the class counts ``[nodes classes]`` of one tree, zeros at inner nodes; None if they do not follow.
+
+    ``statistic`` has the instances of the tree's nodes, and ``header`` the precision of its leaf values.
+    """
+    is_leaf = tree.left < 0
+    shares = tree.leaf_values
+    is_float64 = header.leaf_type.itemsize == 8
+    tolerance = 1e-9 if is_float64 else 1e-6  # of shares
+    # Sums of weights say more than numbers of instances.
+    size = statistic.data_count if statistic.sum_hess is None else statistic.sum_hess
+    if size is None or not np.all(np.isfinite(size[is_leaf]) & (size[is_leaf] > 0)):
+        return None
+    # The leaf values are probabilities. (NaN is refused, too.)
+    total = shares[is_leaf].sum(axis=1)
+    if not np.all(shares[is_leaf] >= 0) or not np.all(np.abs(total - 1) <= tolerance * header.n_outputs):
+        return None
+    leaf_size = np.where(is_leaf, size, 0).astype(np.float64)
+    counts = shares * leaf_size[:, None]
+    # float64 shares of a sum of weights are exact, as scikit-learn's are. Other products must be near integers.
+    are_integers = np.abs(counts - np.rint(counts)) <= tolerance * np.maximum(leaf_size, 1)[:, None]
+    if are_integers.all():
+        counts = np.rint(counts)
+    elif statistic.sum_hess is None or not is_float64:
+        return None
+    return snap_to_integers(counts, leaf_size)
+
+
 def _values_to_add(header: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
-    """Return each tree's leaf ``values``, divided by the number of trees of their output if ``header`` says average."""
+    """Return the numbers that each tree adds to the sums, ``[nodes columns]``: leaf ``values``, or shares of them.
+
+    If ``header`` says that the model averages, the divisor is the number of trees that add to the same output.
+    ``outputs`` has the indices of each tree's outputs; columns are these outputs, or all (`widen_values`). A ValueError
+    if an average has no trees.
+    """
     n_trees_of_output = np.bincount(np.concatenate(outputs), minlength=header.n_outputs)
     if header.average and not n_trees_of_output.all():
         raise ValueError("the model averages trees, and has none for some output.")
@@ -357,7 +425,10 @@ def _values_to_add(header: TreeliteModel, values: list[np.ndarray], outputs: lis
 
 
 def _link(header: TreeliteModel) -> tuple[str, float]:
-    """Return (the link of a model with this header, the factor by which sums are multiplied before the link)."""
+    """Return (link, scale) of a model with this header: sums are multiplied by the scale, then the link is applied.
+
+    A ValueError if the postprocessor is not imported.
+    """
     name = header.postprocessor
     if name not in _LINKS:
         raise ValueError(f"the postprocessor is {name!r:.60}; from_treelite imports {', '.join(sorted(_LINKS))}.")
@@ -368,6 +439,7 @@ def _link(header: TreeliteModel) -> tuple[str, float]:
 
 
 def _class_labels(header: TreeliteModel, link: str) -> tuple[Any, ...] | None:
+    """Return the class labels of additive trees with this ``header`` and ``link``; None for a regressor."""
     if len(header.num_class) == 1 and header.n_outputs > 1:
         return _labels(header, header.n_outputs)
     is_binary = header.task == "kBinaryClf" and link == "logistic" and header.n_outputs == 1
@@ -375,22 +447,30 @@ def _class_labels(header: TreeliteModel, link: str) -> tuple[Any, ...] | None:
 
 
 def _labels(header: TreeliteModel, n_classes: int) -> tuple[Any, ...]:
-    """Return the labels of ``n_classes``, texts or numbers, in a ``header``'s attributes, by default 0, 1, …."""
+    """Return ``n_classes`` class labels: those in the ``header``'s attributes if they are as many; else 0, 1, ….
+
+    Labels in attributes are distinct texts or numbers, as `to_treelite` writes them.
+    """
     labels: Any = header.attributes.get("class_labels")
     is_list = isinstance(labels, list) and all(isinstance(label, str | int | float) for label in labels)
     return tuple(labels) if is_list and len(labels) == len(set(labels)) == n_classes else tuple(range(n_classes))
 
 
 def _trees_per_stage(header: TreeliteModel, outputs: list[np.ndarray]) -> int:
-    """Return the number of trees of a stage: that in the attributes, if the trees' ``outputs`` allow it."""
+    """Return the number of trees of a stage, an iteration of boosting; 1 where nothing tells it.
+
+    It is the number in the ``header``'s attributes, if the order of trees allows that; else what this order tells.
+    ``outputs`` has the indices of each tree's outputs, in the order of trees.
+    """
     by_order = trees_of_stage(outputs, header.n_outputs)
     written: Any = header.attributes.get("trees_per_stage")
     is_possible = type(written) is int and written > 0 and len(outputs) % written == 0
-    return written if is_possible and (header.n_outputs == 1 or by_order in (None, written)) else by_order or 1
+    fits_order = header.n_outputs == 1 or by_order in (None, written)
+    return written if is_possible and fits_order else by_order or 1
 
 
 def _written_attributes(text: bytes) -> dict[str, Any]:
-    """Return a model's attributes, an object in JSON; empty if they are anything else."""
+    """Return a model's attributes, which ``text`` has as a JSON object; {} if it is anything else."""
     try:
         attributes = json.loads(text)
     except (ValueError, RecursionError):

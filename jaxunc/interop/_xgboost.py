@@ -25,7 +25,7 @@ _LARGEST_CATEGORY = 2**24
 _MARGINS = (1, 3)  # the first version whose base score of ``binary:logitraw`` is a margin; before it was a probability
 _SORTED = (3, 4)  # the first version that sorts an instance's quantiles, where a model predicts several
 _CUT_WORDS = (3, 1), (3, 4)
-"""XGBoost from the first version on, and before the second, cuts bytes off words with characters outside of ASCII."""
+"""From the first of these versions on, and before the second, XGBoost cuts bytes off words that are not ASCII."""
 
 
 def from_xgboost(model: Any) -> AdditiveTrees:
@@ -77,7 +77,8 @@ def from_xgboost(model: Any) -> AdditiveTrees:
     """
     if isinstance(model, str | PathLike | bytes | bytearray | memoryview):
         return from_xgboost_document(read_document(model, "XGBoost"))
-    classes, is_estimator = None, hasattr(model, "get_booster")
+    classes = None
+    is_estimator = hasattr(model, "get_booster")
     if is_estimator:
         classes, model = _of_estimator(model)
     if not hasattr(model, "save_raw"):
@@ -91,8 +92,8 @@ def from_xgboost(model: Any) -> AdditiveTrees:
 
 
 def from_xgboost_document(document: dict) -> AdditiveTrees:
-    """Return the model of a ``document`` that ``save_model`` wrote; errors and warnings are those of `from_xgboost`."""
-    all_trees, n_best = _of_document(document, None)
+    """Return the model of ``document``, the content of a file; errors and warnings are those of `from_xgboost`."""
+    all_trees, n_best = _of_document(document, classes=None)
     _check_missing(_attributes(document["learner"]).get("missing"), "Load it into a Booster, import that")
     n_all = all_trees.n_trees // all_trees.trees_per_stage
     if n_best in (None, n_all):
@@ -105,17 +106,24 @@ def from_xgboost_document(document: dict) -> AdditiveTrees:
 
 
 def _of_estimator(model: Any) -> tuple[tuple | None, Any]:
-    """Return the labels of an estimator's classes (None for regressors), and its booster."""
+    """Return (class labels, booster) of an estimator, ``model``; the labels of a regressor are None.
+
+    A ValueError if it is not fitted, or takes a number for a missing value.
+    """
     try:
         booster = model.get_booster()
     except Exception as error:  # XGBoost's own NotFittedError is scikit-learn's, where that is installed
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.") from error
     _check_missing(getattr(model, "missing", None), "Call model.set_params(missing=np.nan), import that")
-    return tuple(np.asarray(model.classes_).tolist()) if hasattr(model, "classes_") else None, booster
+    labels = tuple(np.asarray(model.classes_).tolist()) if hasattr(model, "classes_") else None
+    return labels, booster
 
 
 def _check_missing(missing: Any, remedy: str) -> None:
-    """Raise a ValueError unless ``missing``, an estimator's parameter, is NaN or None; its message has ``remedy``."""
+    """Raise a ValueError unless ``missing``, what an estimator takes for a missing value, is NaN or None.
+
+    ``remedy`` is a part of the message: what to do.
+    """
     if not (missing is None or missing != missing):
         raise ValueError(
             f"the estimator takes {missing!r:.30} for a missing value (missing=), and here NaN alone is one. {remedy}, "
@@ -124,7 +132,11 @@ def _check_missing(missing: Any, remedy: str) -> None:
 
 
 def _of_document(document: dict, classes: tuple | None) -> tuple[AdditiveTrees, int | None]:
-    """Return (the model of all trees, the number of iterations up to the best or None); ``classes`` are labels."""
+    """Return (the model of all trees in ``document``, the number of iterations up to the best one).
+
+    The number is None if the document has no best iteration. ``classes`` are the labels of an estimator's classes, or
+    None.
+    """
     version = tuple(numbers(document, "version", np.int64).tolist()) if "version" in document else ()
     warn_if_newer("XGBoost", version)
     learner = part(document, "learner")
@@ -132,7 +144,8 @@ def _of_document(document: dict, classes: tuple | None) -> tuple[AdditiveTrees, 
     attributes = _attributes(learner)
     if "best_iteration" not in attributes:
         return all_trees, None
-    n_best, n_all = integer(attributes, "best_iteration") + 1, all_trees.n_trees // all_trees.trees_per_stage
+    n_best = integer(attributes, "best_iteration") + 1
+    n_all = all_trees.n_trees // all_trees.trees_per_stage
     if n_best > n_all:
         raise ValueError(
             f"the model says that its best iteration is {n_best - 1}, and has {n_all}; XGBoost's estimators refuse it, "
@@ -142,8 +155,12 @@ def _of_document(document: dict, classes: tuple | None) -> tuple[AdditiveTrees, 
 
 
 def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) -> AdditiveTrees:
-    """Return the model of all trees of a ``learner`` that XGBoost ``version`` made; ``classes`` are labels, or None."""
-    booster, objective = part(learner, "gradient_booster"), part(learner, "objective", "name", kind=str)
+    """Return the model of all trees of a document's ``learner``; a ValueError for what is not imported.
+
+    ``version`` is that of XGBoost. ``classes`` are the labels of an estimator's classes, or None.
+    """
+    booster = part(learner, "gradient_booster")
+    objective = part(learner, "objective", "name", kind=str)
     name = part(booster, "name", kind=str)
     if name not in ("gbtree", "dart"):
         raise ValueError(f"the model's booster is {name!r:.60}; from_xgboost imports 'gbtree' and 'dart'.")
@@ -151,7 +168,8 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
         raise ValueError(f"the objective is {objective!r:.60}; from_xgboost imports {', '.join(sorted(_LINKS))}.")
     params = part(learner, "learner_model_param")
     n_features = integer(params, "num_feature")
-    n_classes, n_targets = integer(params, "num_class"), integer(params, "num_target") if "num_target" in params else 1
+    n_classes = integer(params, "num_class")
+    n_targets = integer(params, "num_target") if "num_target" in params else 1
     n_outputs = max(1, n_classes, n_targets)
     model = part(booster, "model") if name == "gbtree" else part(booster, "gbtree", "model")
     columns = _columns(learner, model, n_features, version)
@@ -166,27 +184,42 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
     if len(widths := {tree.leaf_values.shape[1] for tree in trees}) > 1:
         raise ValueError("the model has trees whose leaves hold a number beside ones whose leaves hold vectors.")
     trees = _weigh_leaves(trees, booster if name == "dart" else model)
-    per_round = 1 if widths != {1} else n_outputs  # trees of an iteration, but for parallel ones
+    per_round = n_outputs if widths == {1} else 1  # trees of an iteration, but for parallel ones
     per_stage = per_round * _parallel_trees(learner, model, per_round)
-    # Estimators say so in files; of a live one the classes do.
-    of_classifier = classes is not None or _attributes(learner).get("_estimator_type") == "classifier"
-    are_classes = objective in ("binary:logistic", "multi:softprob", "multi:softmax")
-    if not (are_classes or (objective == "reg:logistic" and of_classifier)) or n_targets > 1:
-        classes = None
-    elif classes is None:
-        classes = tuple(range(max(2, n_outputs)))
-    elif len(classes) != max(2, n_outputs):
+    # A file tells whether an estimator was a classifier; the labels of a live one do.
+    is_classifier = classes is not None or _attributes(learner).get("_estimator_type") == "classifier"
+    labels = _labels(objective, n_outputs, n_targets, classes, is_classifier)
+    base = _base(params, objective, n_outputs, version)
+    return ensemble_of(trees, columns, base, _LINKS[objective], trees_per_stage=per_stage, class_labels=labels)
+
+
+def _labels(objective: str, n_outputs: int, n_targets: int, classes: tuple | None, is_classifier: bool) -> tuple | None:
+    """Return the class labels of a model: ``classes`` or, if that is None, 0, 1, …; None if there are no classes.
+
+    There are classes if the ``objective`` is one of classes, and the model has a single target (``n_targets``). The
+    objective reg:logistic is one of classes if ``is_classifier``. A ValueError if ``classes`` do not fit the
+    ``n_outputs`` sums (two classes have one sum).
+    """
+    is_of_classes = objective in ("binary:logistic", "multi:softprob", "multi:softmax")
+    if not (is_of_classes or (objective == "reg:logistic" and is_classifier)) or n_targets > 1:
+        return None
+    n_classes = max(2, n_outputs)
+    if classes is None:
+        return tuple(range(n_classes))
+    if len(classes) != n_classes:
         raise ValueError(
-            f"model has {len(classes)} classes, and its trees are for {max(2, n_outputs)}. Fit it to as many, or pass "
+            f"model has {len(classes)} classes, and its trees are for {n_classes}. Fit it to as many, or pass "
             "model.get_booster(), whose labels are 0, 1, …."
         )
-    base = _base(params, objective, n_outputs, version)
-    return ensemble_of(trees, columns, base, _LINKS[objective], trees_per_stage=per_stage, class_labels=classes)
+    return classes
 
 
 def _weigh_leaves(trees: list[ComparingTree], model: dict) -> list[ComparingTree]:
-    """Return the trees with their leaves multiplied by DART's weights, if ``model`` has them; else the trees."""
-    if "weight_drop" not in model:  # from XGBoost 3.4 on models of any booster have it
+    """Return ``trees`` with their leaf values multiplied by DART's weights of trees, which ``model`` may have.
+
+    ``model`` is the part of the document with ``weight_drop``. Without that the trees stay as they are.
+    """
+    if "weight_drop" not in model:  # before XGBoost 3.4 only DART has it
         return trees
     weights = numbers(model, "weight_drop", np.float64)
     if len(weights) != len(trees):
@@ -199,22 +232,26 @@ def _weigh_leaves(trees: list[ComparingTree], model: dict) -> list[ComparingTree
 
 
 def _attributes(learner: dict) -> dict:
-    """Return a ``learner``'s attributes, with those that estimators before XGBoost 2.0 wrote as one JSON text."""
+    """Return the attributes of a document's ``learner``, as {name: value}.
+
+    Estimators before XGBoost 2.0 wrote theirs as one attribute, a text in JSON; these are among the result, too.
+    """
     attributes = part(learner, "attributes") if "attributes" in learner else {}
     try:
         of_estimator = json.loads(attributes.get("scikit_learn", "{}"))
     except (ValueError, TypeError, RecursionError):
-        of_estimator = {}
-    return {**(of_estimator if isinstance(of_estimator, dict) else {}), **attributes}
+        return dict(attributes)
+    return of_estimator | attributes if isinstance(of_estimator, dict) else dict(attributes)
 
 
 def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
-    """Return the number of trees that an iteration adds for each of ``n_outputs``, which is 1 if leaves hold vectors.
+    """Return how many trees an iteration adds for each of ``n_outputs``; a ValueError unless trees are in that order.
 
-    Files from XGBoost before 1.6 do not tell it; there the order of the trees' outputs does. ``learner`` and its
-    ``model`` are objects of the document.
+    ``n_outputs`` is 1 if leaves hold vectors. Files of XGBoost before 1.6 do not tell the number; there the outputs of
+    trees do, or the best iteration. ``learner`` and its ``model`` are objects of the document.
     """
-    output_of_tree, params = numbers(model, "tree_info", np.int64), part(model, "gbtree_model_param")
+    output_of_tree = numbers(model, "tree_info", np.int64)
+    params = part(model, "gbtree_model_param")
     attributes = _attributes(learner)
     if "num_parallel_tree" in params:
         n_parallel = integer(params, "num_parallel_tree")
@@ -225,7 +262,8 @@ def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
     else:
         n_parallel = 1
     n_parallel = max(1, n_parallel)
-    n_trees, n_in_stage = len(model["trees"]), n_outputs * n_parallel
+    n_trees = len(model["trees"])
+    n_in_stage = n_outputs * n_parallel
     if "iteration_indptr" in model and n_outputs == 1:
         ends = numbers(model, "iteration_indptr", np.int64)
         if not np.array_equal(ends, np.arange(0, n_trees + 1, n_in_stage)):
@@ -242,9 +280,11 @@ def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
 
 
 def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]) -> np.ndarray:
-    """Return the base scores ``[outputs]`` in ``params``, turned into margins, which are added before the link.
+    """Return the numbers ``[outputs]`` that are added to the sums: the base scores in ``params``, before the link.
 
-    ``params`` is the document's ``learner_model_param``; the ``objective`` and the ``version`` of XGBoost tell how.
+    ``params`` is the document's ``learner_model_param``. XGBoost writes base scores as answers: a probability becomes
+    its logit, a positive mean its logarithm. Which they are is told by the ``objective`` and the ``version`` of
+    XGBoost.
     """
     text = part(params, "base_score", kind=(str, int, float))
     try:
@@ -265,9 +305,10 @@ def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]
 
 
 def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ...]) -> Columns:
-    """Return the ``n_features`` columns of a ``learner``; a ValueError if their names or types are damaged.
+    """Return the ``n_features`` columns of the data, with names and levels; a ValueError if these are damaged.
 
-    ``model`` has their levels; the ``version`` of XGBoost tells whether words are cut (`_CUT_WORDS`).
+    ``learner`` and its ``model`` are objects of the document; the first has names, the second levels. ``version`` is
+    that of XGBoost, some of which cut words (`_CUT_WORDS`).
     """
     check_number_of_columns(n_features)
     names = learner.get("feature_names") or None
@@ -281,15 +322,16 @@ def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ..
     names = None if names is None else tuple(names)
     if not any(nominal):
         return Columns(n_features, names, absent_is_missing=True)
-    levels = _levels(model, nominal, cut=_CUT_WORDS[0] <= version < _CUT_WORDS[1])
+    are_cut = _CUT_WORDS[0] <= version < _CUT_WORDS[1]
+    levels = _levels(model, nominal, are_cut=are_cut)
     return Columns(n_features, names, nominal, levels, absent_is_missing=True)
 
 
-def _levels(model: dict, nominal: tuple[bool, ...], *, cut: bool) -> tuple[Levels | None, ...] | None:
-    """Return the levels of each column, None for a column without; None if ``model`` has no levels at all.
+def _levels(model: dict, nominal: tuple[bool, ...], *, are_cut: bool) -> tuple[Levels | None, ...] | None:
+    """Return the levels of each column, None for a column that has none; None if ``model`` has no levels at all.
 
-    ``nominal`` says which columns have categories. ``cut``: the file is of a version that cuts bytes off words with
-    characters outside of ASCII (`_CUT_WORDS`).
+    ``nominal`` says which columns have categories. ``are_cut`` says whether the file's version cuts bytes off words
+    that are not ASCII (`_CUT_WORDS`). A ValueError for such words, and for damaged categories.
     """
     categories = model.get("cats")
     if not isinstance(categories, dict) or not categories.get("enc"):
@@ -298,11 +340,14 @@ def _levels(model: dict, nominal: tuple[bool, ...], *, cut: bool) -> tuple[Level
     if len(encoded) != len(nominal):
         raise ValueError(f"the model has categories for {len(encoded)} columns of {len(nominal)}.")
     columns = enumerate(zip(encoded, nominal, strict=True))
-    return tuple(_column_levels(j, entry, cut) if is_nominal else None for j, (entry, is_nominal) in columns)
+    return tuple(_column_levels(j, entry, are_cut) if is_nominal else None for j, (entry, is_nominal) in columns)
 
 
-def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
-    """Return the levels in ``encoded``, the file's entry of column ``j``, None without any; ``cut``: words are cut."""
+def _column_levels(j: int, encoded: Any, are_cut: bool) -> Levels | None:
+    """Return the levels of column ``j``, whose entry in the file is ``encoded``; None if it lists no categories.
+
+    ``are_cut`` is as for `_levels`, and so are errors.
+    """
     if not isinstance(encoded, dict) or "offsets" not in encoded:
         values = tuple(np.asarray(part(encoded, "values", kind=(list, np.ndarray))).tolist())
     else:
@@ -311,8 +356,9 @@ def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
         text = bytes(numbers(encoded, "values", np.int64).astype(np.uint8))
         if len(offsets) and (offsets[0] != 0 or offsets[-1] != len(text) or np.any(np.diff(offsets) < 0)):
             raise ValueError("the model's categories have ends that are no parts of their text.")
+        codec = "ascii" if are_cut else "utf-8"
         try:
-            values = tuple(text[a:b].decode("ascii" if cut else "utf-8") for a, b in pairwise(offsets.tolist()))
+            values = tuple(text[start:end].decode(codec) for start, end in pairwise(offsets.tolist()))
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"the categories of column {j} are words outside of ASCII, of which XGBoost 3.1 to 3.3 keep a part "
@@ -322,10 +368,15 @@ def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
 
 
 def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTree:
-    """Return a tree of a document whose model has ``columns`` and ``n_outputs``; ``what`` names it in messages."""
+    """Return the tree that ``tree``, its JSON, describes, in a model with ``columns`` and ``n_outputs``.
+
+    ``what`` names it in messages. A ValueError if its lists differ in length, or are damaged otherwise.
+    """
     part({what: tree}, what)
-    left, right = numbers(tree, "left_children", np.int64), numbers(tree, "right_children", np.int64)
-    feature, split = numbers(tree, "split_indices", np.int64), numbers(tree, "split_conditions", np.float32)
+    left = numbers(tree, "left_children", np.int64)
+    right = numbers(tree, "right_children", np.int64)
+    feature = numbers(tree, "split_indices", np.int64)
+    split = numbers(tree, "split_conditions", np.float32)  # a threshold; at leaves the value
     missing_left = numbers(tree, "default_left", np.int64) != 0
     kind = numbers(tree, "split_type", np.int64) if "split_type" in tree else np.zeros(len(left), np.int64)
     if any(len(array) != len(left) for array in (right, feature, split, missing_left, kind)):
@@ -342,16 +393,17 @@ def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTr
         j = int(feature[node])
         levels = columns.levels[j] if columns.levels is not None and 0 <= j < columns.number else None
         # Columns with levels give missing values the code behind the last level: it goes where NaN goes.
-        missing_code = [] if levels is None or missing_left[node] else [len(levels.values)]
-        sets[node] = set_of_codes(np.union1d(codes, missing_code))
+        codes_of_missing = [] if levels is None or missing_left[node] else [len(levels.values)]
+        sets[node] = set_of_codes(np.union1d(codes, codes_of_missing))
     compare = np.where(is_set, NOT_IN_SET, BELOW)
     return ComparingTree(feature, compare, split.astype(np.float64), left, right, missing_left, sets, values)
 
 
 def _vectors(what: str, tree: dict, is_leaf: np.ndarray, right: np.ndarray, width: int) -> np.ndarray:
-    """Return the leaf values ``[nodes width]`` of a tree whose leaves hold vectors (``multi_output_tree``).
+    """Return the leaf values ``[nodes width]`` of ``tree`` (JSON), whose leaves hold vectors of ``width`` numbers.
 
-    ``right`` has the right children, and ``is_leaf`` says which nodes are leaves.
+    ``is_leaf`` says which nodes are leaves, and ``right`` has the right children. A ValueError, which calls the tree
+    ``what``, if vectors are missing.
     """
     # From XGBoost 3.2 on leaves have a list of their own, and a leaf's right child is its index there. Before, each
     # node had a vector in base_weights; since then these may be of the gradients that were reduced to find splits.
@@ -364,9 +416,13 @@ def _vectors(what: str, tree: dict, is_leaf: np.ndarray, right: np.ndarray, widt
 
 
 def _codes_of_sets(what: str, tree: dict, indices: list[int]) -> dict[int, np.ndarray]:
-    """Return {node: the categories that go right} for nodes ``indices`` of ``tree``, which messages call ``what``."""
+    """Return {node: the categories that go right} for ``indices``, the nodes of ``tree`` (JSON) that test categories.
+
+    A ValueError, which calls the tree ``what``, if a node has no set, or sets are damaged.
+    """
     if not indices:
         return {}
+    # The categories of all sets in one list. For each set: its node, its first category's position, its length.
     nodes, first, size = (numbers(tree, f"categories_{name}", np.int64) for name in ("nodes", "segments", "sizes"))
     codes = numbers(tree, "categories", np.int64)
     if not (len(nodes) == len(first) == len(size)) or np.any(first < 0) or np.any(first + size > len(codes)):

@@ -101,30 +101,38 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
 
 
 class _Test(NamedTuple):
-    """The test of a node: a comparison with a value, or a set of codes, as a `ComparingTree` has it."""
+    """The test of a node: a comparison with a number, or a set of codes; instances go left where it holds."""
 
     column: int = 0
-    compare: int = AT_MOST
-    value: float = 0.0
+    compare: int = AT_MOST  # how it compares, as in a `ComparingTree`
+    value: float = 0.0  # what it compares with
     missing_right: bool = False
     codes: np.ndarray | None = None  # the categories that go right, if the test is of a set
 
 
 class _Column(NamedTuple):
-    index: int  # among our columns
+    """A column that trees may test."""
+
+    index: int  # its position among the columns of the data
     kind: str  # one of `_KINDS`
-    n_levels: int
+    n_levels: int  # 0 without levels
     bounds: Sequence[float]  # thresholds of a discretised column
 
 
 class _Features:
-    """The columns that trees may test: ``by_number`` are by YDF's column numbers, and ``columns`` are jaxunc's."""
+    """The columns that trees may test.
+
+    ``by_number`` has each by its number in YDF. ``columns`` are the columns of the data.
+    """
 
     def __init__(self, model: Any):
-        """Read a model's data specification; raise a ValueError for columns of kinds that are not imported."""
-        spec, self.by_number, levels, names = model.data_spec(), {}, [], []
+        """Read the columns of ``model``, YDF's model; raise a ValueError for kinds that are not imported."""
+        spec = model.data_spec()
+        self.by_number = {}
+        levels, names = [], []
         for index, feature in enumerate(model.input_features()):
-            kind, column = feature.semantic.name, spec.columns[feature.column_idx]
+            kind = feature.semantic.name
+            column = spec.columns[feature.column_idx]
             if kind not in _KINDS:
                 raise ValueError(
                     f"the model's column {feature.name!r} is {kind}; from_ydf imports {', '.join(_KINDS)}."
@@ -136,14 +144,18 @@ class _Features:
             levels.append(column_levels)
             names.append(feature.name)
         nominal = tuple(column_levels is not None for column_levels in levels)
-        any_levels = any(nominal)
-        self.columns = Columns(
-            len(names), tuple(names), nominal if any_levels else None, tuple(levels) if any_levels else None
-        )
+        if any(nominal):
+            self.columns = Columns(len(names), tuple(names), nominal, tuple(levels))
+        else:
+            self.columns = Columns(len(names), tuple(names))
 
 
 def _levels(column: Any) -> Levels:
-    """Return the words of a column as levels, the empty word included, without entry 0 (unknown words, code -1)."""
+    """Return the levels of ``column``, a nominal one of YDF's data specification: its words, and the empty word.
+
+    Entry 0 of the dictionary, which stands for unknown words, is no level. A ValueError for categories that came as
+    integers, and for a dictionary with holes.
+    """
     spec = column.categorical
     if spec.is_already_integerized:
         raise ValueError(f"the model's column {column.name!r} has categories that came as integers; give it words.")
@@ -151,22 +163,25 @@ def _levels(column: Any) -> Levels:
     if sorted(words) != list(range(len(words))):
         raise ValueError(f"the model's column {column.name!r} has a dictionary with holes: {sorted(words)!r:.60}.")
     values = [words[index] for index in range(1, len(words))]
-    return LevelsOfYdf((*values, *([""] if "" not in values else [])), has_missing=True)
+    if "" not in values:
+        values.append("")
+    return LevelsOfYdf(tuple(values), has_missing=True)
 
 
 def _tree(what: str, root: Any, features: _Features, read_leaves: Callable[[str, list], np.ndarray]) -> ComparingTree:
-    """Return the tree below ``root``: nodes are depth first, and YDF's negative child is the left one.
+    """Return the tree below ``root``, a node of YDF; its negative child becomes the left one. Nodes are depth first.
 
-    ``what`` names it in messages; ``features`` are the model's. ``read_leaves(what, values)`` makes leaf values of a
-    list with what YDF has at leaves, and None for inner nodes.
+    ``what`` names the tree in messages, and ``features`` are the model's. ``read_leaves(what, leaves)`` returns the
+    leaf values ``[nodes values]``, given a list with YDF's value of each leaf, and None for inner nodes.
     """
     left, right, tests, leaves = [], [], [], []
-    stack = [(root, None)]
+    stack = [(root, None)]  # nodes that are still to be read, each with the index of its parent
     while stack:
         node, parent = stack.pop()
         node_index = len(left)
         if parent is not None:
-            (left if left[parent] < 0 else right)[parent] = node_index
+            side = left if left[parent] < 0 else right  # a left child comes before the right one
+            side[parent] = node_index
         left.append(-1)
         right.append(-1)
         leaves.append(node.value if node.is_leaf else None)
@@ -176,53 +191,71 @@ def _tree(what: str, root: Any, features: _Features, read_leaves: Callable[[str,
             stack += [(node.pos_child, node_index), (node.neg_child, node_index)]
     column, compare, value, missing_right, codes = zip(*tests, strict=True)
     sets = {i: set_of_codes(set_codes) for i, set_codes in enumerate(codes) if set_codes is not None}
-    tested = np.array(column), np.array(compare), np.array(value, np.float64)
-    children, missing_left = (np.array(left), np.array(right)), ~np.array(missing_right)
-    return ComparingTree(*tested, *children, missing_left, sets, read_leaves(what, leaves))
+    return ComparingTree(
+        feature=np.array(column),
+        compare=np.array(compare),
+        value=np.array(value, np.float64),
+        left=np.array(left),
+        right=np.array(right),
+        missing_left=~np.array(missing_right),
+        sets=sets,
+        leaf_values=read_leaves(what, leaves),
+    )
 
 
 def _test(what: str, condition: Any, features: _Features) -> _Test:
-    """Return the test that a YDF ``condition`` on ``features`` makes; a ValueError for conditions not imported."""
+    """Return the test that ``condition``, a node's condition in YDF, makes; YDF's positive side is the right one.
+
+    ``features`` are the model's, and ``what`` names the tree in messages. A ValueError if it is not imported.
+    """
     name = type(condition).__name__
     if name not in _TESTS:
         raise ValueError(f"{what} has a {name}; from_ydf imports {', '.join(sorted(_TESTS))}.")
     if condition.attribute not in features.by_number:
         raise ValueError(f"{what} tests column {condition.attribute} of the data, which is no feature of the model.")
-    column, missing = features.by_number[condition.attribute], bool(condition.missing)
+    column = features.by_number[condition.attribute]
+    missing_right = bool(condition.missing)
     is_categorical = column.kind == "CATEGORICAL"
     if name == "CategoricalIsInCondition" and is_categorical:
-        codes = _codes(what, condition.mask, column.n_levels, missing)
-        return _Test(column.index, NOT_IN_SET, 0.0, missing, codes)
+        codes = _codes(what, condition.mask, column.n_levels, missing_right)
+        return _Test(column.index, NOT_IN_SET, missing_right=missing_right, codes=codes)
     if name == "IsMissingInCondition":
         # Missing categories are not NaN: they have the last two codes.
         if is_categorical:
-            return _Test(column.index, BELOW, column.n_levels - 1.0, True)
-        return _Test(column.index, AT_MOST, np.inf, True)  # every number goes left
+            return _Test(column.index, BELOW, column.n_levels - 1.0, missing_right=True)
+        return _Test(column.index, AT_MOST, np.inf, missing_right=True)  # every number goes left
     if name == "DiscretizedNumericalHigherThanCondition":
         if not 1 <= condition.threshold_idx <= len(column.bounds):
             raise ValueError(f"{what} has the threshold {condition.threshold_idx} of {len(column.bounds)}.")
         threshold = column.bounds[condition.threshold_idx - 1]
+    elif name == "IsTrueCondition":
+        threshold = 1.0
     else:
-        threshold = 1.0 if name == "IsTrueCondition" else condition.threshold
+        threshold = condition.threshold
     if is_categorical or not np.isfinite(threshold):
         raise ValueError(f"{what} has a {name} of a {column.kind} column and the threshold {threshold}.")
-    return _Test(column.index, BELOW, float(threshold), missing)
+    return _Test(column.index, BELOW, float(threshold), missing_right)
 
 
-def _codes(what: str, mask: Sequence[int], n_levels: int, missing: bool) -> np.ndarray:
-    """Return the codes of a set; ``mask`` has positions in the dictionary, and a word's code is its position less 1.
+def _codes(what: str, mask: Sequence[int], n_levels: int, missing_right: bool) -> np.ndarray:
+    """Return the codes that go right at a test of a set; a word's code is its position in the dictionary, less 1.
 
-    If ``missing`` values go right, the set also has the codes of the empty word, ``n_levels`` - 1, and of what is no
-    word, ``n_levels``. ``what`` names the tree in messages.
+    ``mask`` has the positions of the set's words. The column has ``n_levels``, of which the empty word is the last. If
+    ``missing_right``, the empty word goes right, too, and so does what is no word, whose code is ``n_levels``. ``what``
+    names the tree in messages.
     """
     codes = np.unique(np.asarray(mask, np.int64)) - 1
     if len(codes) and not -1 <= codes[0] <= codes[-1] < n_levels - 1:
         raise ValueError(f"{what} has a set of categories that are not in the dictionary: {list(mask)!r:.60}.")
-    return np.append(codes, [n_levels - 1, n_levels]) if missing else codes  # the empty word, and what is no word
+    codes_of_missing = [n_levels - 1, n_levels]
+    return np.append(codes, codes_of_missing) if missing_right else codes
 
 
 def _values(leaves: list, model: Any) -> np.ndarray:
-    """Return the values ``[nodes 1]`` of leaves, 0 at inner nodes, for which ``leaves`` has None."""
+    """Return the leaf values ``[nodes 1]`` of a tree; ``leaves`` has YDF's value of each leaf, None for inner nodes.
+
+    Values of inner nodes are 0. A ValueError, which names the kind of ``model``, if leaves hold no values.
+    """
     values = [0.0 if leaf is None else getattr(leaf, "value", None) for leaf in leaves]
     if any(value is None for value in values):
         raise ValueError(f"the model's leaves hold no values; is it a {model.name()} for {model.task().name}?")
@@ -230,23 +263,33 @@ def _values(leaves: list, model: Any) -> np.ndarray:
 
 
 def _boosted_model(model: Any, trees: list[ComparingTree], columns: Columns, labels: tuple | None) -> AdditiveTrees:
-    """Return boosted trees as an additive model, with class ``labels`` or None; a ValueError for unknown losses."""
+    """Return the additive model of ``trees``, those of YDF's boosted ``model``; a ValueError if its loss is unknown.
+
+    ``labels`` are the class labels, None for a regressor; ``columns`` are those of the data.
+    """
     loss = int(model._model.loss())
     if loss not in _LINKS:
         raise ValueError(f"the model has YDF's loss number {loss}, such as of ranking, survival or one's own.")
-    base, per_stage = np.asarray(model.initial_predictions(), np.float64), int(model.num_trees_per_iteration())
+    base = np.asarray(model.initial_predictions(), np.float64)
+    per_stage = int(model.num_trees_per_iteration())
     if per_stage != len(base) or len(trees) % per_stage:
         raise ValueError(f"the model has {len(trees)} trees, {per_stage} an iteration, for {len(base)} outputs.")
     return ensemble_of(trees, columns, base, _LINKS[loss], trees_per_stage=per_stage, class_labels=labels)
 
 
 def _counts(what: str, leaves: list, n_classes: int) -> np.ndarray:
-    """Return the counts ``[nodes classes]`` of ``leaves``, zeros at inner nodes, for which ``leaves`` has None."""
-    counts, sizes = np.zeros((len(leaves), n_classes)), np.zeros(len(leaves))
+    """Return the class counts ``[nodes classes]`` of a tree, given YDF's value of each leaf.
+
+    ``leaves`` has None for inner nodes, whose counts are 0. A ValueError, which calls the tree ``what``, unless leaves
+    have probabilities of ``n_classes``.
+    """
+    counts = np.zeros((len(leaves), n_classes))
+    sizes = np.zeros(len(leaves))
     for i, leaf in enumerate(leaves):
         if leaf is not None:
             shares = np.asarray(getattr(leaf, "probability", ()), np.float64)
             if len(shares) != n_classes:
                 raise ValueError(f"{what} has a leaf with {len(shares)} probabilities for {n_classes} classes.")
-            counts[i], sizes[i] = shares * leaf.num_examples, leaf.num_examples
+            counts[i] = shares * leaf.num_examples
+            sizes[i] = leaf.num_examples
     return snap_to_integers(counts, sizes)

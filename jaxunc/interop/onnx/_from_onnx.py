@@ -23,7 +23,7 @@ _SETTINGS = {"averaged": False, "trees_per_stage": 0, "absent_is_missing": False
 
 
 class _Sums(NamedTuple):
-    """The leaf values that are summed for each output, and how sums become predictions."""
+    """The sums of an ensemble: for each output the leaf values that are added, and the link of the sum."""
 
     values: list[np.ndarray]  # each tree's leaf values, ``[nodes outputs of the tree]``
     outputs: list[np.ndarray]  # the indices of the outputs that each tree's values are added to
@@ -57,9 +57,9 @@ def from_onnx(model: Any) -> AdditiveTrees:
     ValueError
         If the file is damaged, or the graph holds what is not imported, which is named: other operators, several nodes
         of trees, smallest or largest values in place of sums, the transforms ``PROBIT`` and ``SOFTMAX_ZERO``. Also
-        where ONNX Runtime and the standard differ: two classes with weights for both and base values, or with weights
-        for the second alone; one regression target with a transform; one weight for two classes that is never
-        negative and goes through ``LOGISTIC``; a transform of the operator ``TreeEnsemble``; leaves without weights for
+        where ONNX Runtime and the standard differ. These are two classes with weights for both and base values, or with
+        weights for the second alone. One regression target with a transform. One weight for two classes that is never
+        negative and goes through ``LOGISTIC``. A transform of the operator ``TreeEnsemble``. Leaves without weights for
         one of two classes, or for a target with a base value. Also if `to_onnx` made the file from a forest: keep
         forests by `jaxunc.save`.
 
@@ -79,37 +79,47 @@ def from_onnx(model: Any) -> AdditiveTrees:
     """
     graph = find_trees(_proto(model))
     warn_if_newer("ONNX (ai.onnx.ml)", (graph.opset,))
-    read, sums = _read(graph)
-    names, settings, compared = None, _SETTINGS, read.trees
+    ensemble, sums = _read(graph)
+    trees = ensemble.trees
+    names = None
+    settings = _SETTINGS
     if graph.producer == OURS:
         sums, names, settings = _read_metadata(graph.properties, sums)
         if SETS in graph.properties:
-            compared = with_sets(compared, graph.n_features or 0, graph.properties[SETS])
-    if graph.producer == "skl2onnx" and not read.has_tracks:
+            trees = with_sets(trees, graph.n_features or 0, graph.properties[SETS])
+    if graph.producer == "skl2onnx" and not ensemble.has_tracks:
         warn(
             "skl2onnx made the model and left out where missing values go: all go to the false branch. If the data "
             "have missing values, import the scikit-learn model itself by from_sklearn."
         )
-    n_features = graph.n_features or 1 + max(int(tree.feature.max()) for tree in compared)
+    n_features = graph.n_features or 1 + max(int(tree.feature.max()) for tree in trees)
     n_outputs = len(sums.base)
     values = widen_values(sums.values, sums.outputs, n_outputs)
     check_number_of_columns(n_features)
-    link = sums.link if graph.producer == OURS else _link_after(read, sums, graph.after)
-    trees = [tree._replace(leaf_values=leaf_values) for tree, leaf_values in zip(compared, values, strict=True)]
+    link = sums.link if graph.producer == OURS else _link_after(ensemble, sums, graph.after)
+    trees = [tree._replace(leaf_values=leaf_values) for tree, leaf_values in zip(trees, values, strict=True)]
     flags = {name: settings[name] for name in ("absent_is_missing", "spaces_are_underlines")}
     columns = Columns(n_features, names, cuts=(None,) * n_features if graph.wide else None, **flags)
     by_order = trees_of_stage(sums.outputs, n_outputs)
     per_stage = settings["trees_per_stage"] or by_order or 1
     if n_outputs > 1 and by_order not in (None, per_stage):
         raise ValueError(f"the model's metadata claim {per_stage} trees a stage of {by_order}. Is the file whole?")
-    averaged, labels = settings["averaged"], sums.class_labels
     return ensemble_of(
-        trees, columns, sums.base, link, trees_per_stage=per_stage, class_labels=labels, averaged=averaged
+        trees,
+        columns,
+        sums.base,
+        link,
+        trees_per_stage=per_stage,
+        class_labels=sums.class_labels,
+        averaged=settings["averaged"],
     )
 
 
 def _proto(model: Any) -> Any:
-    """Return the ``onnx.ModelProto`` of a path or bytes, or ``model`` if it is one; errors are those of `from_onnx`."""
+    """Return the ``onnx.ModelProto`` that ``model`` is, or that is in the file whose path or bytes it is.
+
+    Errors are those of `from_onnx`.
+    """
     given_bytes = isinstance(model, GIVEN)
     if not given_bytes and type(model).__name__ != "ModelProto":
         raise TypeError(f"model is a {type(model).__name__}; pass a path, bytes, or an onnx.ModelProto.")
@@ -127,33 +137,43 @@ def _proto(model: Any) -> Any:
 
 
 def _read(graph: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
-    """Return (the trees of the graph's node, how their leaf values are summed)."""
+    """Return (trees, sums of their leaf values) of the node in ``graph``; a ValueError for what is not imported."""
     attributes = graph.attributes
     if graph.operator == "TreeEnsembleClassifier":
-        read = read_nodes(attributes, "class")
-        return read, _classifier(attributes, read)
+        ensemble = read_nodes(attributes, "class")
+        return ensemble, _classifier(attributes, ensemble)
     if graph.operator == "TreeEnsembleRegressor":
-        read = read_nodes(attributes, "target")
-        aggregate, transform = attributes.text("aggregate_function", "SUM"), attributes.text("post_transform", "NONE")
+        ensemble = read_nodes(attributes, "target")
+        aggregate = attributes.text("aggregate_function", "SUM")
+        transform = attributes.text("post_transform", "NONE")
         base = attributes.floats("base_values")
     else:
-        read = read_ensemble(attributes)
-        codes = attributes.integer("aggregate_function", 1), attributes.integer("post_transform", 0)
-        aggregate, transform = (
-            names[code] if 0 <= code < len(names) else str(code)
-            for names, code in zip((_AGGREGATES, _TRANSFORMS), codes, strict=True)
-        )
+        ensemble = read_ensemble(attributes)
+        aggregate_number = attributes.integer("aggregate_function", 1)
+        transform_number = attributes.integer("post_transform", 0)
+        aggregate = _name_of(aggregate_number, _AGGREGATES)
+        transform = _name_of(transform_number, _TRANSFORMS)
         if transform in ("SOFTMAX", "LOGISTIC"):
             raise ValueError(
-                f"the model's TreeEnsemble has post_transform {codes[1]}, which is {transform} in the standard; ONNX "
-                "Runtime takes 1 for LOGISTIC and 2 for SOFTMAX. Put a node Sigmoid or Softmax behind it."
+                f"the model's TreeEnsemble has post_transform {transform_number}, which is {transform} in the "
+                "standard; ONNX Runtime takes 1 for LOGISTIC and 2 for SOFTMAX. "
+                "Put a node Sigmoid or Softmax behind it."
             )
         base = np.zeros(0)
-    return read, _regressor(attributes, read, base, aggregate, transform)
+    return ensemble, _regressor(attributes, ensemble, base, aggregate, transform)
+
+
+def _name_of(number: int, names: tuple[str, ...]) -> str:
+    """Return ``names[number]``; the number as text if it is out of range, for the message that refuses it."""
+    return names[number] if 0 <= number < len(names) else str(number)
 
 
 def _read_metadata(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[str, ...] | None, dict[str, Any]]:
-    """Return (``sums`` with link and labels, columns' names or None, `_SETTINGS`) by ``properties``, our metadata."""
+    """Return (sums, names of columns or None, settings) of a file that `to_onnx` made, whose metadata are given.
+
+    ``properties`` are these metadata, by name. The sums are ``sums`` with the link and the class labels of the
+    metadata; settings have the names of `_SETTINGS`. A ValueError for a forest, and for damaged metadata.
+    """
     kind = properties.get("jaxunc.model")
     if kind not in ("AdditiveTrees", "TreeEnsemble"):  # the second in files of before
         raise ValueError(
@@ -176,122 +196,148 @@ def _read_metadata(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tupl
 
 
 def _link(transform: str) -> str:
-    """Return the link of a ``post_transform``, a name of the standard; a ValueError if it is not imported."""
+    """Return the link that ``transform`` stands for, a post_transform of ONNX; a ValueError if it is not imported."""
     if transform not in _LINKS:
         raise ValueError(f"the model's post_transform is {transform!r:.60}; from_onnx imports {', '.join(_LINKS)}.")
     return _LINKS[transform]
 
 
-def _regressor(attributes: Attributes, read: OnnxTrees, base: np.ndarray, aggregate: str, transform: str) -> _Sums:
-    """Return the sums of a regressor's trees, ``read``; ``base`` are its base values, empty without any.
+def _regressor(attributes: Attributes, ensemble: OnnxTrees, base: np.ndarray, aggregate: str, transform: str) -> _Sums:
+    """Return the sums of ``ensemble``, the trees of a regressor; a ValueError for what is not imported.
 
-    ``aggregate`` and ``transform`` are names of the standard; ``attributes`` are the node's.
+    ``attributes`` are those of the trees' node. ``base`` has a number for each target, which is added to its sum, or is
+    empty. ``aggregate`` (such as "SUM") and ``transform`` (such as "NONE") are ONNX's names.
     """
-    n_outputs, link = attributes.integer("n_targets", 1), _link(transform)
+    n_outputs = attributes.integer("n_targets", 1)
+    link = _link(transform)
     if aggregate not in ("SUM", "AVERAGE"):
         raise ValueError(f"the model's aggregate_function is {aggregate!r:.60}; from_onnx imports SUM and AVERAGE.")
-    if not 0 < n_outputs <= len(read.weight):
-        raise ValueError(f"the model has {n_outputs} targets for {len(read.weight)} weights of leaves.")
+    if not 0 < n_outputs <= len(ensemble.weight):
+        raise ValueError(f"the model has {n_outputs} targets for {len(ensemble.weight)} weights of leaves.")
     if n_outputs == 1 and link != "identity":
         raise ValueError(f"the model has post_transform {transform} for one target, which ONNX Runtime passes by.")
     if len(base) not in (0, n_outputs):
         raise ValueError(f"the model has {len(base)} base values for {n_outputs} targets.")
-    values, outputs = _values(read, n_outputs)
-    if bare_targets := [k for k in _outputs_without_weights(read, n_outputs) if len(base) and base[k] != 0]:
+    values, outputs = _values(ensemble, n_outputs)
+    if bare_targets := [k for k in _outputs_without_weights(ensemble, n_outputs) if len(base) and base[k] != 0]:
         raise ValueError(
             f"the model has base values for the targets {bare_targets[:5]}, and leaves without weights for them; ONNX "
             "Runtime leaves the base value out there. Give these leaves weights of 0."
         )
     if aggregate == "AVERAGE":
         values = [leaf_values / len(values) for leaf_values in values]
-    return _Sums(values, outputs, base if len(base) else np.zeros(n_outputs), link, None)
+    base = base if len(base) else np.zeros(n_outputs)
+    return _Sums(values, outputs, base, link, class_labels=None)
 
 
-def _classifier(attributes: Attributes, read: OnnxTrees) -> _Sums:
-    """Return the sums of a classifier's trees, ``read``, and its labels; ``attributes`` are those of the node."""
-    texts, integers = attributes.texts("classlabels_strings"), attributes.ints("classlabels_int64s").tolist()
-    labels, link = tuple(texts or integers), _link(attributes.text("post_transform", "NONE"))
+def _classifier(attributes: Attributes, ensemble: OnnxTrees) -> _Sums:
+    """Return the sums and class labels of ``ensemble``, the trees of a classifier.
+
+    ``attributes`` are those of the trees' node. A ValueError for what is not imported.
+    """
+    texts = attributes.texts("classlabels_strings")
+    integers = attributes.ints("classlabels_int64s").tolist()
+    labels = tuple(texts or integers)
+    link = _link(attributes.text("post_transform", "NONE"))
     if len(labels) < 2 or (texts and integers) or len(set(labels)) < len(labels):
         raise ValueError(f"the model has the class labels {labels[:5]}; expected two at least, each once.")
-    base, classes = attributes.floats("base_values"), np.unique(read.output)
+    base = attributes.floats("base_values")
+    classes = np.unique(ensemble.output)  # those that have weights
     if len(labels) == 2 and len(classes) == 1:
-        return _one_weight(read, base, link, labels)
+        return _one_weight(ensemble, base, link, labels)
     if len(classes) < len(labels):
         raise ValueError(f"the model has weights for the classes {classes.tolist()[:9]} of {len(labels)} alone.")
-    if len(base) and (len(labels) == 2 or len(base) != len(labels)):
+    if len(base) and len(labels) == 2:
         raise ValueError(
             f"the model has {len(base)} base values for {len(labels)} classes, each with weights; ONNX Runtime and the "
-            "standard differ about these." if len(labels) == 2 else f"the model has {len(base)} base values."
-        )  # fmt: skip
-    values, outputs = _values(read, len(labels))
-    if len(labels) == 2 and (bare_classes := _outputs_without_weights(read, 2)):
+            "standard differ about these."
+        )
+    if len(base) not in (0, len(labels)):
+        raise ValueError(f"the model has {len(base)} base values.")
+    values, outputs = _values(ensemble, len(labels))
+    if len(labels) == 2 and (bare_classes := _outputs_without_weights(ensemble, 2)):
         raise ValueError(
             f"the model has two classes, and leaves without weights for {labels[bare_classes[0]]!r:.60}; ONNX Runtime "
             "takes the other one's for both then. Give these leaves weights of 0."
         )
-    return _Sums(values, outputs, base if len(base) else np.zeros(len(labels)), link, labels)
+    base = base if len(base) else np.zeros(len(labels))
+    return _Sums(values, outputs, base, link, labels)
 
 
-def _one_weight(read: OnnxTrees, base: np.ndarray, link: str, labels: tuple) -> _Sums:
-    """Return the sums for two classes where each leaf has one weight: for the second class's probability, or its score.
+def _one_weight(ensemble: OnnxTrees, base: np.ndarray, link: str, labels: tuple) -> _Sums:
+    """Return the sums of ``ensemble`` for two classes; its leaves have one weight each, for the second class.
 
-    The weights are scores if any is negative. ``read`` has trees and weights, ``base`` is empty or one base value,
-    ``link`` follows the sums, and ``labels`` are those of the classes.
+    Weights are scores of this class if any is negative, else its probabilities. ``base`` has one number, which is added
+    to the sum, or is empty. ``link`` is applied to the sum, and ``labels`` are the two class labels. A ValueError for
+    what is not imported.
     """
-    if read.output[0] != 0 or len(base) > 1 or link == "softmax":
+    class_index = int(ensemble.output[0])
+    if class_index != 0 or len(base) > 1 or link == "softmax":
         raise ValueError(
-            f"the model has two classes, weights for that at {int(read.output[0])} alone, {len(base)} base values and "
+            f"the model has two classes, weights for that at {class_index} alone, {len(base)} base values and "
             f"the link {link}; from_onnx imports weights for that at 0, one base value, and no SOFTMAX."
         )
-    values, outputs = _values(read, 1)
+    values, outputs = _values(ensemble, 1)
     base = base if len(base) else np.zeros(1)
-    is_share = read.weight.min() >= 0
-    if is_share and link == "logistic":
+    is_probability = ensemble.weight.min() >= 0
+    if is_probability and link == "logistic":
         raise ValueError(
             "the model has two classes and weights that are never negative, which go through LOGISTIC; ONNX Runtime "
             "then labels by the sum, as if it were a share."
         )
-    if is_share:
+    if is_probability:
+        # The first class has the sum 1 - p: the base of 1, less the weights.
         by_class = [np.concatenate([-leaf_values, leaf_values], axis=1) for leaf_values in values]
-        return _Sums(by_class, [np.array([0, 1])] * len(by_class), np.concatenate([1 - base, base]), link, labels)
+        both_outputs = [np.array([0, 1])] * len(by_class)
+        return _Sums(by_class, both_outputs, np.concatenate([1 - base, base]), link, labels)
     return _Sums(values, outputs, base, link, labels)
 
 
-def _values(read: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return each tree's leaf values ``[nodes outputs of the tree]``, and which of ``n_outputs`` these are for.
+def _values(ensemble: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return (leaf values ``[nodes outputs of the tree]`` of each tree, outputs of each tree).
 
-    A ValueError for other outputs; ``read`` has the trees and the weights of leaves.
+    A tree's outputs are indices, below ``n_outputs``, of the sums that its leaves have weights for. ``ensemble`` has
+    the trees and the weights. A ValueError for other outputs, and for a leaf with two weights for one output. With a
+    single output also for a leaf without a weight.
     """
-    if read.output.min() < 0 or read.output.max() >= n_outputs:
+    if ensemble.output.min() < 0 or ensemble.output.max() >= n_outputs:
         raise ValueError(f"the ONNX trees have weights for outputs beyond {n_outputs}.")
-    order = np.argsort(read.of_tree, kind="stable")
-    ends = np.searchsorted(read.of_tree[order], np.arange(len(read.trees) + 1))
+    order = np.argsort(ensemble.of_tree, kind="stable")
+    ends = np.searchsorted(ensemble.of_tree[order], np.arange(len(ensemble.trees) + 1))
     values, outputs = [], []
-    for t, tree in enumerate(read.trees):
+    for t, tree in enumerate(ensemble.trees):
         rows = order[ends[t] : ends[t + 1]]
-        tree_outputs, column = np.unique(read.output[rows], return_inverse=True)
+        tree_outputs, column = np.unique(ensemble.output[rows], return_inverse=True)
         leaf_values = np.zeros((len(tree.left), len(tree_outputs)))
         n_weights = np.zeros(leaf_values.shape, np.int64)
-        np.add.at(n_weights, (read.node[rows], column), 1)
-        if n_weights.max(initial=0) > 1 or (n_outputs == 1 and np.any(n_weights[tree.left < 0].sum(axis=1) != 1)):
+        np.add.at(n_weights, (ensemble.node[rows], column), 1)
+        has_twice = n_weights.max(initial=0) > 1
+        if has_twice or (n_outputs == 1 and np.any(n_weights[tree.left < 0].sum(axis=1) != 1)):
             raise ValueError(f"tree {t} has leaves with several weights for one output, or none.")
-        leaf_values[read.node[rows], column] = read.weight[rows]
+        leaf_values[ensemble.node[rows], column] = ensemble.weight[rows]
         values.append(leaf_values)
         outputs.append(tree_outputs)
     return values, outputs
 
 
-def _outputs_without_weights(read: OnnxTrees, n_outputs: int) -> list[int]:
-    """Return the outputs that lack a weight in a leaf of each tree ``read``: an instance may get no weight for them."""
-    n_leaves = np.array([np.count_nonzero(tree.left < 0) for tree in read.trees])
-    n_weights = np.zeros((len(read.trees), n_outputs), np.int64)
-    np.add.at(n_weights, (read.of_tree, read.output), 1)
+def _outputs_without_weights(ensemble: OnnxTrees, n_outputs: int) -> list[int]:
+    """Return the outputs, below ``n_outputs``, for which every tree of ``ensemble`` has a leaf without a weight.
+
+    An instance may get no weight at all for such an output.
+    """
+    n_leaves = np.array([np.count_nonzero(tree.left < 0) for tree in ensemble.trees])
+    n_weights = np.zeros((len(ensemble.trees), n_outputs), np.int64)
+    np.add.at(n_weights, (ensemble.of_tree, ensemble.output), 1)
     return np.flatnonzero(np.all(n_weights < n_leaves[:, None], axis=0)).tolist()
 
 
-def _link_after(read: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
-    """Return the link of ``sums`` after ``steps``, the operators behind the trees, ``read``; else a ValueError."""
-    link, has_several = sums.link, len(sums.base) > 1
+def _link_after(ensemble: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
+    """Return the one link that stands for the link of ``sums`` and the ``steps`` after the trees, such as "Softmax".
+
+    A ValueError if there is none. ``ensemble`` has the trees of the sums.
+    """
+    link = sums.link
+    has_several = len(sums.base) > 1
     for step in steps:
         if step in ("Sigmoid", "Exp") and link == "identity" and sums.class_labels is None:
             link = {"Sigmoid": "logistic", "Exp": "exp"}[step]
@@ -299,17 +345,22 @@ def _link_after(read: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
             link = "softmax"
         elif step == "L1" and link == "logistic" and has_several:
             link = "one-vs-rest"
-        elif not (step == "L1" and _adds_to_one(read, sums, link)):  # L1 changes no answers that add to 1
+        elif not (step == "L1" and _adds_to_one(ensemble, sums, link)):  # L1 changes no answers that add to 1
             raise ValueError(f"the ONNX graph has {step} after scores of the link {link!r}, which is not imported.")
     return link
 
 
-def _adds_to_one(read: OnnxTrees, sums: _Sums, link: str) -> bool:
-    """Return whether ``sums`` of the trees ``read`` add to 1 after ``link``, so that an L1 norm changes nothing."""
+def _adds_to_one(ensemble: OnnxTrees, sums: _Sums, link: str) -> bool:
+    """Return whether every instance's answers add to 1, and are not negative: an L1 norm does not change them.
+
+    Answers are the ``sums`` of the trees in ``ensemble``, after ``link``.
+    """
     if link in ("softmax", "one-vs-rest") or (link == "logistic" and sums.class_labels is not None):
         return True
-    total, lowest_sums = sums.base.sum(), sums.base.copy()
-    for tree, values, tree_outputs in zip(read.trees, sums.values, sums.outputs, strict=True):
+    # Leaves of one tree must have the same total. So the sums have one, too, whichever leaves an instance reaches.
+    total = sums.base.sum()
+    lowest_sums = sums.base.copy()
+    for tree, values, tree_outputs in zip(ensemble.trees, sums.values, sums.outputs, strict=True):
         leaves = values[tree.left < 0]
         if np.ptp(leaves.sum(axis=1)) > 1e-5:
             return False

@@ -31,7 +31,7 @@ _NODE, _WEIGHT = 50, 20  # bytes of a node and of a leaf's weight in the file
 
 
 class Graph:
-    """A graph in the making. Methods take values by their names, and return the name of the new value."""
+    """A graph in the making. Its methods add a node or a constant; values are arguments and results by their names."""
 
     def __init__(self) -> None:
         onnx: Any = import_module("onnx")
@@ -39,23 +39,24 @@ class Graph:
         self._onnx = onnx
         self._nodes: list[Any] = []
         self._constants: dict[tuple[Any, ...], Any] = {}
-        self._names = 0
+        self._names = 0  # how many names `_name` has made
         self.properties: dict[str, str] = {}
         """Entries of the model's metadata, besides those that `model` is given."""
 
     def node(
         self, op: str, *inputs: str, domain: str = "", output: str | None = None, unnamed: int = 0, **attributes: Any
     ) -> str:
-        """Add a node of the operator ``op`` in ``domain``; return the name of its first output, ``output`` if given.
+        """Add a node of the operator ``op``, of ONNX's ``domain``, to the graph; return the name of its first output.
 
-        ``unnamed`` is the number of further, unused outputs.
+        ``inputs`` are names of values, and ``attributes`` are those of the operator. The first output is called
+        ``output``, by default by a new name. ``unnamed`` is the number of further outputs, which nothing uses.
         """
         outputs = [output or self._name(), *(self._name() for _ in range(unnamed))]
         self._nodes.append(self._onnx.helper.make_node(op, list(inputs), outputs, domain=domain, **attributes))
         return outputs[0]
 
     def constant(self, values: Any) -> str:
-        """Return the name of an array, of numbers or texts; equal arrays are stored once."""
+        """Add an array ``values`` of numbers or texts to the graph, unless it has an equal one; return its name."""
         array = np.asarray(values)
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._constants:
@@ -64,31 +65,34 @@ class Graph:
         return self._constants[key].name
 
     def tensor(self, array: np.ndarray) -> Any:
-        """Return an array as the value of an attribute."""
+        """Return ``array`` as ONNX's object, to be the value of a node's attribute."""
         return self._onnx.numpy_helper.from_array(np.ascontiguousarray(array))
 
     def cast(self, name: str, dtype: Any) -> str:
-        """Add a cast; return the name of the values in the type ``dtype``."""
+        """Add a node that casts the value ``name`` to the type ``dtype``; return the name of its output."""
         return self.node("Cast", name, to=TYPES[np.dtype(dtype).name])
 
     def rows(self, name: str) -> str:
-        """Return the name of a tensor ``[1]``, which holds the number of rows of the tensor ``name``."""
+        """Add a node that counts the rows of the value ``name``; return the name of its output, of shape ``[1]``."""
         return self.node("Shape", name, start=0, end=1)
 
     def model(self, source: tuple[str, Any, int], outputs: dict, properties: dict[str, str], version: str) -> Any:
-        """Return the ``ModelProto`` with the input ``source``: (name, type, number of columns).
+        """Return the graph as a ``ModelProto``, without the nodes and constants that no output needs.
 
-        ``outputs`` are {name: (type, shape for an instance)}, ``properties`` the metadata; ``version`` is jaxunc's.
+        ``source`` is its input: (name, type, number of columns). ``outputs`` are {name: (type, shape for an instance)}.
+        ``properties`` are entries of the metadata, besides ``self.properties``, and ``version`` is jaxunc's.
         """
-        helper, (name, dtype, n_columns) = self._onnx.helper, source
-        kinds = {**TYPES, "str": 8}
+        helper = self._onnx.helper
+        input_name, input_dtype, n_columns = source
+        type_numbers = {**TYPES, "str": 8}
 
         def info(name: str, dtype: Any, shape: tuple[Any, ...]) -> Any:
-            return helper.make_tensor_value_info(name, kinds[dtype], ["instances", *shape])
+            return helper.make_tensor_value_info(name, type_numbers[dtype], ["instances", *shape])
 
         nodes, constants = self._reaching(outputs)
+        input_info = info(input_name, input_dtype, (n_columns,))
         output_infos = [info(output, dtype, shape) for output, (dtype, shape) in outputs.items()]
-        graph = helper.make_graph(nodes, "jaxunc", [info(name, dtype, (n_columns,))], output_infos, constants)
+        graph = helper.make_graph(nodes, "jaxunc", [input_info], output_infos, constants)
         opsets = [helper.make_opsetid(domain, number) for domain, number in OPSETS.items()]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="jaxunc")
         model.producer_version = version
@@ -96,15 +100,18 @@ class Graph:
         return model
 
     def _reaching(self, outputs: Any) -> tuple[list[Any], list[Any]]:
-        """Return the nodes and the constants on which the values named ``outputs`` depend."""
-        needed, nodes = set(outputs), []
+        """Return (nodes, constants) of the graph that are needed for the values named ``outputs``, in their order."""
+        needed = set(outputs)
+        nodes = []
         for node in reversed(self._nodes):
             if needed & set(node.output):
                 nodes.append(node)
                 needed |= set(node.input)
-        return nodes[::-1], [constant for constant in self._constants.values() if constant.name in needed]
+        constants = [constant for constant in self._constants.values() if constant.name in needed]
+        return nodes[::-1], constants
 
     def _name(self) -> str:
+        """Return a name that no value of the graph has yet."""
         self._names += 1
         return f"v{self._names}"
 
@@ -119,15 +126,22 @@ def add_trees(
     all_kept=False,
     base: Any = None,
 ) -> str:
-    """Add a node of trees to the graph; return the name of its sums ``[instances sums]``, float32, each rounded once.
+    """Add a node of ``trees`` to the graph; return the name of its output ``[instances sums]``, float32.
 
-    ``instances`` names the instances, double. Leaves add ``values [trees nodes planes]``, float64: each plane of a
-    tree is added to the sum whose index is in ``target [trees planes]``. ``base [sums]`` is added to the sums.
-    Planes of a tree that are 0 in all its leaves are left out, unless ``all_kept``.
+    ``instances`` is the name of the instances, double. Leaves have ``values [trees nodes planes]``, float64: each plane
+    of a tree is added to the sum whose index is in ``target [trees planes]``. ``base [sums]`` is added to the sums, 0
+    if it is None. A sum is rounded once. Planes that are 0 in all leaves of a tree are left out of this tree, unless
+    ``all_kept``.
+
+    A ValueError if the file would be too large for ONNX.
     """
     nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
-    is_leaf, node_number = np.zeros(values.shape[:2], bool), np.zeros(values.shape[:2], np.int64)
-    is_leaf[nodes.tree, nodes.node], node_number[nodes.tree, nodes.node] = ~nodes.inner, nodes.number
+    # Whether a node is a leaf, and its number in the file, both ``[trees nodes]``.
+    is_leaf = np.zeros(values.shape[:2], bool)
+    is_leaf[nodes.tree, nodes.node] = ~nodes.inner
+    node_number = np.zeros(values.shape[:2], np.int64)
+    node_number[nodes.tree, nodes.node] = nodes.number
+    # A weight is the number that a leaf adds to a sum. ``has_weight [trees planes]``: which planes have weights.
     has_weight = np.any((values != 0) & is_leaf[..., None], axis=1) | all_kept
     has_weight[:, 0] |= ~has_weight.any(axis=1)  # every leaf needs a weight
     tree, node, column = np.nonzero(is_leaf[..., None] & has_weight[:, None])
@@ -161,29 +175,34 @@ def add_trees(
 
 
 def pieces_of(values: np.ndarray, n_trees: int) -> list[np.ndarray]:
-    """Return pieces that add to ``values``, each of so few digits that its sum over ``n_trees`` is exact in float32.
+    """Return arrays that add up to ``values``, each with so few digits that ``n_trees`` of its numbers add up exactly.
 
-    The last piece holds what is left after `_DIGITS` digits, and its sum may be rounded. Small integers are one piece.
+    Sums are in float32, each over one leaf of every tree. The last array holds what is left after `_DIGITS` binary
+    digits, and its sums may be rounded. Small integers are one array. Infinity and NaN are in the first one.
     """
-    finite = np.isfinite(values)
-    rest = np.where(finite, values, 0.0)
+    is_finite = np.isfinite(values)
+    remainder = np.where(is_finite, values, 0.0)
     # A float32 has 24 binary digits; the sum over trees takes log2(n_trees) of them.
-    digits = max(24 - math.ceil(math.log2(max(n_trees, 1))), 1)
-    largest, pieces = np.abs(rest).max(initial=0.0), []
-    while not pieces or rest.any():
-        largest_rest = np.abs(rest).max(initial=0.0)
-        if largest_rest * n_trees <= largest * 2.0 ** (24 - _DIGITS):
-            pieces.append(rest)
+    n_digits = max(24 - math.ceil(math.log2(max(n_trees, 1))), 1)
+    # Sums as small as this need not be exact.
+    largest_rounded_sum = np.abs(remainder).max(initial=0.0) * 2.0 ** (24 - _DIGITS)
+    pieces = []
+    while not pieces or remainder.any():
+        largest_remainder = np.abs(remainder).max(initial=0.0)
+        if largest_remainder * n_trees <= largest_rounded_sum:
+            pieces.append(remainder)
             break
-        unit = 2.0 ** (math.frexp(largest_rest)[1] - digits)
-        pieces.append(np.round(rest / unit) * unit)
-        rest = rest - pieces[-1]
-    pieces[0] = np.where(finite, pieces[0], values)
+        # The piece: multiples of a power of two that is ``n_digits`` binary places below the largest number.
+        unit = 2.0 ** (math.frexp(largest_remainder)[1] - n_digits)
+        piece = np.round(remainder / unit) * unit
+        pieces.append(piece)
+        remainder = remainder - piece
+    pieces[0] = np.where(is_finite, pieces[0], values)
     return pieces
 
 
 def _size_of_sides(sets: Sequence[PlainSet]) -> int:
-    """Return about how many bytes of the file the appended columns of ``sets`` take."""
+    """Return about how many bytes in the file the columns of `_append_sides` take, one for each of ``sets``."""
     total = sum(30 * len(plain_set.upper) for plain_set in sets)  # a bound as text in the metadata
     for column_sets in _by_column(sets).values():
         n_pieces = len(_bounds(column_sets)) + 2
@@ -192,17 +211,18 @@ def _size_of_sides(sets: Sequence[PlainSet]) -> int:
 
 
 def _append_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: int) -> tuple[str, PlainNodes]:
-    """Append a column for each set of ``nodes`` to the instances; return (their name, nodes that test these columns).
+    """Append a column to the instances for each set that ``nodes`` test; return (name of all columns, new nodes).
 
-    A set's column is 0 for instances that go left, and 1 for those that go right. ``instances`` names the instances
-    in the graph, with ``n_features`` columns.
+    A set's column is 0 for instances that go left at its tests, and 1 for others. The new nodes test these columns in
+    place of sets. ``instances`` is the name in the graph of the instances, which have ``n_features`` columns.
     """
     if not nodes.sets:
         return instances, nodes
     sets_by_column = _by_column(nodes.sets)
     bounds = [_bounds(sets) for sets in sets_by_column.values()]
     pieces = graph.cast(_pieces(graph, instances, list(sets_by_column), bounds), np.int64)
-    sides, order = [], []  # an entry of ``sides`` has the columns of all sets of a tested column
+    sides = []  # for each tested column the name of its sets' columns
+    order = []  # the sets in the order of their columns, as positions in ``nodes.sets``
     for i, (sets, column_bounds) in enumerate(zip(sets_by_column.values(), bounds, strict=True)):
         piece = graph.node("Gather", pieces, graph.constant(np.int64(i)), axis=1)
         goes_right = np.stack([_goes_right(plain_set, column_bounds) for plain_set in sets.values()], axis=1)
@@ -210,18 +230,21 @@ def _append_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: i
         side_of_piece = graph.cast(graph.constant(goes_right), np.float64)
         sides.append(graph.node("Gather", side_of_piece, piece, axis=0))
         order += sets
-    ordered = [nodes.sets[k] for k in order]
-    graph.properties[SETS] = json.dumps([[s.feature, s.first_left, s.missing_left, *s.upper.tolist()] for s in ordered])
-    tests_set, column_of_set = nodes.of_set >= 0, n_features + np.argsort(order)
-    return graph.node("Concat", instances, *sides, axis=1), nodes._replace(
+    ordered_sets = [nodes.sets[k] for k in order]
+    described_sets = [[s.feature, s.first_left, s.missing_left, *s.upper.tolist()] for s in ordered_sets]
+    graph.properties[SETS] = json.dumps(described_sets)
+    tests_set = nodes.of_set >= 0
+    column_of_set = n_features + np.argsort(order)
+    new_nodes = nodes._replace(
         feature=np.where(tests_set, column_of_set[nodes.of_set], nodes.feature),
         value=np.where(tests_set, 0.5, nodes.value),  # between the sides 0 and 1
         none_left=nodes.none_left & ~tests_set,
     )
+    return graph.node("Concat", instances, *sides, axis=1), new_nodes
 
 
 def _by_column(sets: Sequence[PlainSet]) -> dict[int, dict[int, PlainSet]]:
-    """Return {tested column: {position in ``sets``: set}}."""
+    """Return the sets of each column that ``sets`` test, as {column: {position in ``sets``: set}}."""
     columns: dict[int, dict[int, PlainSet]] = {}
     for k, plain_set in enumerate(sets):
         columns.setdefault(plain_set.feature, {})[k] = plain_set
@@ -229,44 +252,62 @@ def _by_column(sets: Sequence[PlainSet]) -> dict[int, dict[int, PlainSet]]:
 
 
 def _bounds(sets: dict[int, PlainSet]) -> np.ndarray:
+    """Return the distinct bounds of the intervals of ``sets``, all of one column, in rising order."""
     return np.unique(np.concatenate([plain_set.upper for plain_set in sets.values()]))
 
 
 def _goes_right(plain_set: PlainSet, bounds: np.ndarray) -> np.ndarray:
-    """Return whether each piece between ``bounds`` goes right at ``plain_set``; missing values are the last piece."""
+    """Return whether numbers in each piece, between two neighbours of ``bounds``, go right at a test of ``plain_set``.
+
+    The last entry is for missing values.
+    """
     interval_index = np.searchsorted(plain_set.upper, np.append(bounds, np.inf))
     return np.append(~plain_set.goes_left[interval_index], not plain_set.missing_left)
 
 
 def _pieces(graph: Graph, instances: str, features: list[int], bounds: list[np.ndarray]) -> str:
-    """Add for each of ``features`` a tree that finds in which piece, between the feature's ``bounds``, a number lies.
+    """Add a node that numbers the pieces of columns; return the name of its output ``[instances features]``.
 
-    Return the name, in the graph, of the pieces' numbers ``[instances features]``.
+    The entry of an instance is the number of the piece in which its value of the column lies (`_piece_tree`).
+    ``features`` are the columns, and ``bounds`` has an array for each, which cuts its numbers into pieces.
     """
     piece_trees = [_piece_tree(t, j, ends) for t, (j, ends) in enumerate(zip(features, bounds, strict=True))]
-    nodes, values, leaves = (np.concatenate(arrays) for arrays in zip(*piece_trees, strict=True))
+    nodes, thresholds, piece_numbers = (np.concatenate(arrays) for arrays in zip(*piece_trees, strict=True))
     tree, node, feature, true_child, missing_true, is_leaf = nodes.T
-    names = ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids", "missing_value_tracks_true")
-    integers = (tree, node, feature, true_child, np.where(is_leaf == 1, 0, true_child + 1), missing_true)
-    attributes: dict[str, Any] = {f"nodes_{name}": ids.tolist() for name, ids in zip(names, integers, strict=True)}
     at_leaf = is_leaf == 1
-    attributes |= {"target_treeids": tree[at_leaf].tolist(), "target_nodeids": node[at_leaf].tolist()}
-    attributes |= {"target_ids": tree[at_leaf].tolist(), "nodes_values_as_tensor": graph.tensor(values)}
-    attributes |= {"target_weights_as_tensor": graph.tensor(leaves), "n_targets": len(features)}
+    integers = {
+        "nodes_treeids": tree,
+        "nodes_nodeids": node,
+        "nodes_featureids": feature,
+        "nodes_truenodeids": true_child,
+        "nodes_falsenodeids": np.where(at_leaf, 0, true_child + 1),
+        "nodes_missing_value_tracks_true": missing_true,
+        "target_treeids": tree[at_leaf],
+        "target_nodeids": node[at_leaf],
+        "target_ids": tree[at_leaf],  # a tree adds to the sum of its own number
+    }
+    attributes: dict[str, Any] = {name: ids.tolist() for name, ids in integers.items()}
+    attributes["nodes_values_as_tensor"] = graph.tensor(thresholds)
+    attributes["target_weights_as_tensor"] = graph.tensor(piece_numbers)
+    attributes["n_targets"] = len(features)
     attributes["nodes_modes"] = np.where(at_leaf, "LEAF", "BRANCH_LEQ").tolist()
     return graph.node("TreeEnsembleRegressor", instances, domain=ML, **attributes)
 
 
 def _piece_tree(t: int, feature: int, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return tree ``t``, a binary search for a number's piece: its nodes, thresholds, and leaves' numbers of pieces.
+    """Return (nodes, thresholds of nodes, numbers in leaves) of tree ``t``, which finds a number's piece.
 
-    A node is a row of tree, node, feature, true child, whether missing values go there, and whether it is a leaf. A
-    piece's number is how many ``bounds`` lie below it; missing values have the largest.
+    A piece's number is how many of the column's ``bounds`` lie below it; missing values have the largest. A node is a
+    row: tree, node, ``feature``, true child, whether missing values go there, whether it is a leaf. The true child is
+    where numbers at or below the threshold go.
     """
     if len(bounds) >= _MOST_PIECES - 1:
         raise ValueError(f"column {feature} has {len(bounds)} bounds of sets; ONNX distinguishes {_MOST_PIECES}.")
-    # Every number is at or below infinity, and missing ones are not: they go to the last leaf.
-    rows, thresholds, piece_numbers = [[t, 0, feature, 1, 0, 0]], [np.inf], []
+    # The root: every number is at or below infinity, and missing ones are not. They go to the last leaf.
+    rows = [[t, 0, feature, 1, 0, 0]]
+    thresholds = [np.inf]
+    piece_numbers = []
+    # Below it a binary search, level by level. An entry is (node, the first and the last piece that it may find).
     level = [(1, 0, len(bounds)), (2, len(bounds) + 1, len(bounds) + 1)]
     next_node = 3
     while level:

@@ -29,13 +29,15 @@ from ._graph import SETS
 
 OPERATORS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble")
 OURS = "jaxunc"  # the producer of files that `to_onnx` makes
-_FLOAT, _INTS, _DOUBLE = 1, (2, 3, 4, 5, 6, 7, 12, 13), 11
+_FLOAT, _DOUBLE = 1, 11  # ONNX's numbers of types
+_INTS = (2, 3, 4, 5, 6, 7, 12, 13)
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
-_COMPARE = np.array([AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET])
+_COMPARE = np.array([AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET])  # by a mode's number: as in `_MODES`
+_SET_MODE = 6  # the number of a test of a set, which only ``TreeEnsemble`` has
 
 
 class TreesInGraph(NamedTuple):
-    """The node of trees in a graph, and its surroundings."""
+    """A graph's node of trees, and what the graph says about it."""
 
     operator: str  # one of `OPERATORS`
     attributes: "Attributes"
@@ -48,13 +50,16 @@ class TreesInGraph(NamedTuple):
 
 
 class Attributes:
-    """The attributes of a node by name, each checked for its type where it is read."""
+    """The attributes of a node. Methods return one by its name, and check its type: a ValueError for another type."""
 
     def __init__(self, node: Any):
-        self._by_name = {attribute.name: attribute for attribute in node.attribute}
+        self._by_name = {attribute.name: attribute for attribute in node.attribute}  # objects of ONNX
 
     def _read(self, name: str, kind: str, field: str, default: Any) -> Any:
-        """Return the ``field`` of the attribute ``name``, or ``default``; a ValueError unless its type is ``kind``."""
+        """Return the value of the attribute ``name``, which is in its ``field``; ``default`` if there is none.
+
+        A ValueError if its type is not ``kind``.
+        """
         attribute = self._by_name.get(name)
         if attribute is None:
             return default
@@ -62,33 +67,40 @@ class Attributes:
             raise ValueError(f"the model's attribute {name} is none of {kind}. Is the file whole?")
         return getattr(attribute, field)
 
-    # Lists and tensors are empty if there is no such attribute.
-
     def ints(self, name: str) -> np.ndarray:
+        """Return a list of integers; empty without it."""
         return np.array(list(self._read(name, "INTS", "ints", ())), np.int64)
 
     def integer(self, name: str, default: int) -> int:
+        """Return an integer; ``default`` without it."""
         return int(self._read(name, "INT", "i", default))
 
     def text(self, name: str, default: str) -> str:
+        """Return a text; ``default`` without it."""
         return self._read(name, "STRING", "s", default.encode()).decode("utf-8", "replace")
 
     def texts(self, name: str) -> list[str]:
+        """Return a list of texts; empty without it."""
         return [text.decode("utf-8") for text in self._read(name, "STRINGS", "strings", ())]
 
     def floats(self, name: str) -> np.ndarray:
-        """Return the numbers of a list of float32, or of the tensor whose name ends in ``_as_tensor``."""
-        if (tensor := self._read(f"{name}_as_tensor", "TENSOR", "t", None)) is not None:
+        """Return a list of float32, or the tensor ``name`` + "_as_tensor", as float64; empty without both."""
+        tensor = self._read(f"{name}_as_tensor", kind="TENSOR", field="t", default=None)
+        if tensor is not None:
             return _array(name, tensor).astype(np.float64)
         return np.array(list(self._read(name, "FLOATS", "floats", ())), np.float64)
 
     def tensor(self, name: str) -> np.ndarray:
-        tensor = self._read(name, "TENSOR", "t", None)
+        """Return a tensor of one axis, as float64; empty without it."""
+        tensor = self._read(name, kind="TENSOR", field="t", default=None)
         return np.zeros(0) if tensor is None else _array(name, tensor).astype(np.float64)
 
 
 def _array(name: str, tensor: Any) -> np.ndarray:
-    """Return the attribute ``name``, a tensor, as an array of one axis; a ValueError for others or in another file."""
+    """Return ``tensor``, the value of the attribute ``name``, as an array.
+
+    A ValueError unless it has one axis of numbers, which are not in another file.
+    """
     numpy_helper: Any = import_module("onnx.numpy_helper")
 
     if tensor.data_location == tensor.EXTERNAL or tensor.external_data:
@@ -106,35 +118,51 @@ def _array(name: str, tensor: Any) -> np.ndarray:
 
 
 def find_trees(model: Any) -> TreesInGraph:
-    """Return the node of trees of a ``ModelProto``; a ValueError names what is not understood."""
+    """Return the node of trees of ``model``, a ``ModelProto``, and what the graph says about it.
+
+    A ValueError for what is not imported: several nodes of trees, other operators before or after them.
+    """
     _check_texts(model)
     graph = model.graph
-    trees = [node for node in graph.node if node.op_type in OPERATORS]
+    tree_nodes = [node for node in graph.node if node.op_type in OPERATORS]
     is_ours = model.producer_name == OURS
     if is_ours:  # nodes of trees before the last only find sides of sets, which are in the metadata
-        trees = trees[-1:]
-    if len(trees) != 1:
+        tree_nodes = tree_nodes[-1:]
+    if len(tree_nodes) != 1:
         names = sorted({node.op_type for node in graph.node})[:8]
-        raise ValueError(f"the ONNX graph has {len(trees)} nodes of trees among {names}; from_onnx imports one.")
-    node = trees[0]
+        raise ValueError(f"the ONNX graph has {len(tree_nodes)} nodes of trees among {names}; from_onnx imports one.")
+    node = tree_nodes[0]
     if not node.input or not node.output:
         raise ValueError("the ONNX graph's node of trees has no input or no output. Is the file whole?")
-    versions = [entry.version for entry in model.opset_import if entry.domain == "ai.onnx.ml"]
     allowed = ("Identity", "Cast", "Concat") if is_ours else ("Identity", "Cast")
     wide, n_features = _read_input(graph, node, allowed)
-    is_classifier = node.op_type == "TreeEnsembleClassifier"
-    labels = node.output[0] if is_classifier else None
-    scores = node.output[1] if is_classifier and len(node.output) > 1 else None if is_classifier else node.output[0]
+    # A classifier has labels as its first output, and scores as its second.
+    if node.op_type == "TreeEnsembleClassifier":
+        labels = node.output[0]
+        scores = node.output[1] if len(node.output) > 1 else None
+    else:
+        labels = None
+        scores = node.output[0]
     opset = max((entry.version for entry in model.opset_import if not entry.domain), default=1)
-    # The metadata of our own files have the link.
-    after = () if is_ours else _find_steps(graph, node, labels, scores, opset)
-    properties, version = {item.key: item.value for item in model.metadata_props}, max(versions, default=1)
-    attributes = Attributes(node)
-    return TreesInGraph(node.op_type, attributes, wide, n_features, after, model.producer_name, version, properties)
+    ml_opset = max((entry.version for entry in model.opset_import if entry.domain == "ai.onnx.ml"), default=1)
+    return TreesInGraph(
+        operator=node.op_type,
+        attributes=Attributes(node),
+        wide=wide,
+        n_features=n_features,
+        # The metadata of our own files have the link.
+        after=() if is_ours else _find_steps(graph, node, labels, scores, opset),
+        producer=model.producer_name,
+        opset=ml_opset,
+        properties={item.key: item.value for item in model.metadata_props},
+    )
 
 
 def _check_texts(model: Any) -> None:
-    """Raise a ValueError if a name is not text: protobuf returns bytes that are not UTF-8 as they are."""
+    """Raise a ValueError if a name in ``model``, a ``ModelProto``, is not text.
+
+    protobuf returns a name that is not UTF-8 as bytes.
+    """
     graph = model.graph
     named = [*graph.node, *graph.input, *graph.output, *(entry for node in graph.node for entry in node.attribute)]
     texts = [model.producer_name, *(entry.domain for entry in model.opset_import), *(entry.name for entry in named)]
@@ -145,12 +173,15 @@ def _check_texts(model: Any) -> None:
 
 
 def _read_input(graph: Any, node: Any, allowed: tuple[str, ...]) -> tuple[bool, int | None]:
-    """Return (whether the trees compare float64, the number of the input's columns or None if the file has none).
+    """Return (whether the trees of ``node`` compare float64, number of columns of the ``graph``'s input).
 
-    Raise a ValueError if operators other than ``allowed`` stand between the graph's input and the node of trees.
+    The number is None if the file does not tell it. A ValueError if an operator that is not among ``allowed`` stands
+    between the input and the node, or the input does not hold numbers.
     """
-    producer_of = {name: value for value in graph.node for name in value.output}
-    name, casts = node.input[0], []
+    producer_of = {output: producer for producer in graph.node for output in producer.output}
+    # From the node of trees back to the input. A damaged graph may go in circles, so that the steps are limited.
+    name = node.input[0]
+    casts = []  # the types that values are cast to on this way
     for _ in graph.node:
         if name not in producer_of:
             break
@@ -174,129 +205,186 @@ def _read_input(graph: Any, node: Any, allowed: tuple[str, ...]) -> tuple[bool, 
 
 
 def _target(cast: Any) -> int:
-    """Return ONNX's number of the type that a Cast makes; 0 if it has none."""
+    """Return the number, by ONNX, of the type that ``cast``, a node, casts to; 0 if the node does not tell."""
     return next((int(attribute.i) for attribute in cast.attribute if attribute.name == "to"), 0)
 
 
 def _find_steps(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) -> tuple[str, ...]:
-    """Return the steps of scores to the graph's outputs, such as "Softmax" or a norm ("L1"); () without any.
+    """Return the operators that scores go through between the trees and the graph's outputs, such as ("Softmax",).
 
-    ``trees`` is the node of trees, whose outputs are named ``labels`` and ``scores``, each None without it. ``opset``
-    is the version of ONNX's operators. A ValueError for what is not imported.
+    A norm stands for its operator ("L1"). ``trees`` is the node of trees, and ``labels`` and ``scores`` are the names
+    of its outputs, None without them. ``opset`` is the version of ONNX's operators. A ValueError for operators that are
+    not imported, and if outputs of the graph differ in these steps.
     """
-    routes: dict[str, tuple[str, ...] | None] = {}
+    # The steps to each value that scores lead to; None for values that labels lead to.
+    steps_to: dict[str, tuple[str, ...] | None] = {}
     if labels:
-        routes[labels] = None
+        steps_to[labels] = None
     if scores:
-        routes[scores] = ()
+        steps_to[scores] = ()
     for node in graph.node:
-        sources = [name for name in node.input if name in routes]
+        sources = [name for name in node.input if name in steps_to]
         if node is trees or not sources:
             continue
         if len(sources) > 1 or len(node.output) != 1:
             raise ValueError(f"the ONNX graph joins scores by {node.op_type} after its trees, which is not imported.")
-        routes[node.output[0]] = _extend_route(node, routes[sources[0]], opset)
-    reached = {routes[output.name] for output in graph.output if output.name in routes}
+        steps = steps_to[sources[0]]
+        if steps is not None:
+            steps = _after_scores(node, steps, opset)
+        elif node.op_type not in ("Identity", "Cast"):
+            raise _not_imported(node)
+        steps_to[node.output[0]] = steps
+    reached = {steps_to[output.name] for output in graph.output if output.name in steps_to}
     if not reached:
         raise ValueError("the ONNX graph has no output that its trees lead to. Is the file whole?")
-    other_routes = reached - {None}
-    if len(other_routes) > 1:
-        raise ValueError(f"the ONNX graph has outputs of several kinds, {sorted(map(str, other_routes))}; keep one.")
-    return next((route for route in other_routes if route is not None), ())
+    steps_of_scores = [steps for steps in reached if steps is not None]
+    if len(steps_of_scores) > 1:
+        raise ValueError(f"the ONNX graph has outputs of several kinds, {sorted(map(str, steps_of_scores))}; keep one.")
+    return steps_of_scores[0] if steps_of_scores else ()
 
 
-def _extend_route(node: Any, route: tuple[str, ...] | None, opset: int) -> tuple[str, ...] | None:
-    """Return the steps to a node's output: ``route``, those to its input, and what it computes (operator or norm).
+def _after_scores(node: Any, steps: tuple[str, ...], opset: int) -> tuple[str, ...]:
+    """Return the steps to the output of ``node``: ``steps``, those to its input, and the node's own if it computes.
 
-    The route of labels is None. ``opset`` is the version of ONNX's operators. Raises a ValueError for operators that
-    are not imported.
+    ``opset`` is the version of ONNX's operators. A ValueError for operators that are not imported.
     """
-    name, attributes = node.op_type, Attributes(node)
-    if name == "Identity" or (name == "Cast" and (route is None or _target(node) in (_FLOAT, _DOUBLE))):
-        return route
-    if route is not None:
-        if name == "ZipMap":
-            return route
-        if name in ("Sigmoid", "Exp"):
-            return (*route, name)
-        if name == "Softmax" and attributes.integer("axis", -1 if opset >= 13 else 1) in (-1, 1):
-            return (*route, name)
-        if name == "Normalizer":
-            return (*route, attributes.text("norm", "MAX"))
-    raise ValueError(f"the ONNX graph has {name} after its trees, which is not imported.")
+    name = node.op_type
+    attributes = Attributes(node)
+    if name in ("Identity", "ZipMap") or (name == "Cast" and _target(node) in (_FLOAT, _DOUBLE)):
+        return steps
+    if name in ("Sigmoid", "Exp"):
+        return (*steps, name)
+    last_axes = (-1, 1)  # scores are [instances outputs]
+    if name == "Softmax" and attributes.integer("axis", -1 if opset >= 13 else 1) in last_axes:
+        return (*steps, name)
+    if name == "Normalizer":
+        return (*steps, attributes.text("norm", "MAX"))
+    raise _not_imported(node)
+
+
+def _not_imported(node: Any) -> ValueError:
+    """Return the error for a ``node`` after the trees whose operator is not imported."""
+    return ValueError(f"the ONNX graph has {node.op_type} after its trees, which is not imported.")
 
 
 class OnnxTrees(NamedTuple):
-    """The trees of a node, without leaf values, and the weights of leaves ``[weights]``."""
+    """The trees of a node, whose leaf values are not filled in yet, and the weights of their leaves.
+
+    A weight is a number that a leaf adds to one output; arrays have an entry for each weight.
+    """
 
     trees: list[ComparingTree]
     has_tracks: bool  # whether any node is said to send missing values to its true branch
-    of_tree: np.ndarray  # the tree of each weight
-    node: np.ndarray  # the leaf of each weight, as its index in the tree
-    output: np.ndarray  # the output that each weight counts for
-    weight: np.ndarray
+    of_tree: np.ndarray  # the index of the tree
+    node: np.ndarray  # the leaf's index in the tree
+    output: np.ndarray  # the output that the weight is added to
+    weight: np.ndarray  # the number
 
 
 def read_nodes(attributes: Attributes, weights: str) -> OnnxTrees:
-    """Return the trees in a node's attributes; ``weights`` is "class" for a classifier, "target" for a regressor."""
-    tree_id, node_id = attributes.ints("nodes_treeids"), attributes.ints("nodes_nodeids")
-    feature, value = attributes.ints("nodes_featureids"), attributes.floats("nodes_values")
+    """Return the trees of a ``TreeEnsembleClassifier`` or ``TreeEnsembleRegressor`` with these ``attributes``.
+
+    ``weights`` is how names of attributes of weights begin: "class" for a classifier, "target" for a regressor. A
+    ValueError if lists differ in length, or name nodes that there are not.
+    """
+    tree_id = attributes.ints("nodes_treeids")
+    node_id = attributes.ints("nodes_nodeids")
+    feature = attributes.ints("nodes_featureids")
+    value = attributes.floats("nodes_values")
     modes = np.array(attributes.texts("nodes_modes"), object)
-    true, false = attributes.ints("nodes_truenodeids"), attributes.ints("nodes_falsenodeids")
+    true_child = attributes.ints("nodes_truenodeids")
+    false_child = attributes.ints("nodes_falsenodeids")
     n_nodes = len(node_id)
-    if n_nodes == 0 or any(len(array) != n_nodes for array in (tree_id, feature, value, modes, true, false)):
+    lists = (tree_id, feature, value, modes, true_child, false_child)
+    if n_nodes == 0 or any(len(array) != n_nodes for array in lists):
         raise ValueError(f"the ONNX trees have {n_nodes} nodes, but attributes of other lengths.")
-    compare = np.full(n_nodes, -1)
-    for i, mode in enumerate(_MODES):
-        compare[modes == mode] = _COMPARE[i]
     inner = modes != "LEAF"
-    if unknown := sorted({str(array) for array in modes[inner & (compare < 0)]}):
-        raise ValueError(f"the ONNX trees have nodes_modes {unknown[:3]}; from_onnx imports {', '.join(_MODES)}, LEAF.")
+    compare = _comparisons(modes)
     to_true = _tracks(attributes, n_nodes) & inner
     missing_left = to_true | (compare == UNEQUAL)
-    # Trees in the order in which they begin; a tree's first node is its root.
+    # Trees are numbered in the order in which they begin (the argsort of an argsort is a rank). A tree's first node is
+    # its root.
     tree_ids, first_nodes, id_index = np.unique(tree_id, return_index=True, return_inverse=True)
     tree_of_id = np.argsort(np.argsort(first_nodes))
     of_tree = tree_of_id[id_index]
-    search = _Keys(of_tree, node_id)
-    left, right = np.full(n_nodes, -1), np.full(n_nodes, -1)
-    left[inner] = search.index(of_tree[inner], true[inner])
-    right[inner] = search.index(of_tree[inner], false[inner])
-    order = np.argsort(of_tree, kind="stable")
-    ends = np.searchsorted(of_tree[order], np.arange(len(tree_ids) + 1))
-    local_index = np.empty(n_nodes, np.int64)
-    local_index[order] = np.arange(n_nodes) - ends[of_tree[order]]
+    # Children as positions in the file's lists; -1 at leaves.
+    search = _NodeSearch(of_tree, node_id)
+    left = np.full(n_nodes, -1)
+    left[inner] = search.index(of_tree[inner], true_child[inner])
+    right = np.full(n_nodes, -1)
+    right[inner] = search.index(of_tree[inner], false_child[inner])
+    order, ends, local_index = _sort_by_tree(of_tree, len(tree_ids))
     trees = []
-    for start, end in pairwise(ends.tolist()):
+    for start, end in pairwise(ends):
         rows = order[start:end]
-        # An index of -1 is no child's.
-        to_left, to_right = (np.where(side[rows] < 0, -1, local_index[side[rows]]) for side in (left, right))
-        tests = feature[rows], compare[rows], value[rows]
-        trees.append(ComparingTree(*tests, to_left, to_right, missing_left[rows], {}, np.zeros((end - start, 1))))
-    ids = [attributes.ints(f"{weights}_{name}") for name in ("treeids", "nodeids", "ids")]
+        tree = ComparingTree(
+            feature=feature[rows],
+            compare=compare[rows],
+            value=value[rows],
+            left=np.where(inner[rows], local_index[left[rows]], -1),
+            right=np.where(inner[rows], local_index[right[rows]], -1),
+            missing_left=missing_left[rows],
+            sets={},
+            leaf_values=np.zeros((end - start, 1)),
+        )
+        trees.append(tree)
+    weight_tree, weight_node, output = (attributes.ints(f"{weights}_{name}") for name in ("treeids", "nodeids", "ids"))
     weight = attributes.floats(f"{weights}_weights")
-    if not len(weight) or any(len(array) != len(weight) for array in ids):
+    if not len(weight) or any(len(ids) != len(weight) for ids in (weight_tree, weight_node, output)):
         raise ValueError(f"the ONNX trees have {len(weight)} weights of leaves, but ids of other lengths.")
-    if not np.isin(ids[0], tree_ids).all():
+    if not np.isin(weight_tree, tree_ids).all():
         raise ValueError("the ONNX trees have weights for trees that there are not.")
-    leaf = search.index(tree_of_id[np.searchsorted(tree_ids, ids[0])], ids[1])
-    at_leaf = ~inner[leaf]  # runtimes pass weights of other nodes by
-    leaf = leaf[at_leaf]
-    return OnnxTrees(trees, bool(to_true.any()), of_tree[leaf], local_index[leaf], ids[2][at_leaf], weight[at_leaf])
+    node = search.index(tree_of_id[np.searchsorted(tree_ids, weight_tree)], weight_node)
+    at_leaf = ~inner[node]  # runtimes pass weights of other nodes by
+    leaf = node[at_leaf]
+    return OnnxTrees(trees, bool(to_true.any()), of_tree[leaf], local_index[leaf], output[at_leaf], weight[at_leaf])
 
 
-class _Keys:
-    """A search for nodes by tree and ``node_id``; a ValueError if a node is there twice."""
+def _sort_by_tree(of_tree: np.ndarray, n_trees: int) -> tuple[np.ndarray, list[int], np.ndarray]:
+    """Return (positions of nodes sorted by tree, where each tree begins among them, each node's index in its tree).
+
+    ``of_tree`` has the tree of each node, below ``n_trees``. Nodes of a tree keep their order. The second result has
+    one more entry, the end of the last tree.
+    """
+    order = np.argsort(of_tree, kind="stable")
+    ends = np.searchsorted(of_tree[order], np.arange(n_trees + 1))
+    local_index = np.empty(len(of_tree), np.int64)
+    local_index[order] = np.arange(len(of_tree)) - ends[of_tree[order]]
+    return order, ends.tolist(), local_index
+
+
+def _comparisons(modes: np.ndarray) -> np.ndarray:
+    """Return how each node compares, such as `AT_MOST`; -1 for leaves. A ValueError for modes that are not imported.
+
+    ``modes`` has the texts of ``nodes_modes``.
+    """
+    compare = np.full(len(modes), -1)
+    for i, mode in enumerate(_MODES):
+        compare[modes == mode] = _COMPARE[i]
+    if unknown := sorted({str(mode) for mode in modes[(modes != "LEAF") & (compare < 0)]}):
+        raise ValueError(f"the ONNX trees have nodes_modes {unknown[:3]}; from_onnx imports {', '.join(_MODES)}, LEAF.")
+    return compare
+
+
+class _NodeSearch:
+    """A search for nodes in a file's lists, by the index of their tree and their number in the tree.
+
+    ``of_tree`` and ``node_id`` have these two for each node. A ValueError if two nodes have the same.
+    """
 
     def __init__(self, of_tree: np.ndarray, node_id: np.ndarray):
         self._order = np.lexsort((node_id, of_tree))
-        self._tree, self._node = of_tree[self._order], node_id[self._order]
+        self._tree = of_tree[self._order]
+        self._node = node_id[self._order]
         if np.any((np.diff(self._tree) == 0) & (np.diff(self._node) == 0)):
             raise ValueError("the ONNX trees have a node twice.")
         self._distinct = np.unique(node_id)
 
     def index(self, tree: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the indices, in the file's lists, of nodes given by ``tree`` and ``node``; a ValueError for others."""
+        """Return the position in the file's lists of each node with the tree ``tree`` and the number ``node``.
+
+        A ValueError if one is not there.
+        """
         # Pairs of tree and node as one integer. Ranks stand for the numbers of nodes, which may be too large.
         n_ids = len(self._distinct)
         pair_keys = self._tree * n_ids + np.searchsorted(self._distinct, self._node)
@@ -308,6 +396,7 @@ class _Keys:
 
 
 def _tracks(attributes: Attributes, n_nodes: int) -> np.ndarray:
+    """Return whether each of ``n_nodes`` sends missing values to its true branch; False where nothing says so."""
     tracks = attributes.ints("nodes_missing_value_tracks_true")
     if len(tracks) not in (0, n_nodes):
         raise ValueError(f"the ONNX trees say for {len(tracks)} of {n_nodes} nodes where missing values go.")
@@ -315,15 +404,20 @@ def _tracks(attributes: Attributes, n_nodes: int) -> np.ndarray:
 
 
 def read_ensemble(attributes: Attributes) -> OnnxTrees:
-    """Return the trees in the attributes of a ``TreeEnsemble``, which lists inner nodes and leaves apart."""
+    """Return the trees of a ``TreeEnsemble`` with these ``attributes``, which list inner nodes and leaves apart.
+
+    A ValueError if lists differ in length, or name nodes that there are not.
+    """
     modes = attributes.tensor("nodes_modes").astype(np.int64)
     n_nodes = len(modes)
-    feature, split = attributes.ints("nodes_featureids"), attributes.tensor("nodes_splits")
+    feature = attributes.ints("nodes_featureids")
+    split = attributes.tensor("nodes_splits")
     sides = [(attributes.ints(f"nodes_{s}nodeids"), attributes.ints(f"nodes_{s}leafs")) for s in ("true", "false")]
-    output, weight = attributes.ints("leaf_targetids"), attributes.tensor("leaf_weights")
+    output = attributes.ints("leaf_targetids")
+    weight = attributes.tensor("leaf_weights")
     if n_nodes == 0 or any(len(entry) != n_nodes for entry in (feature, split, *sides[0], *sides[1])):
         raise ValueError(f"the ONNX trees have {n_nodes} nodes, but attributes of other lengths.")
-    if len(output) != len(weight) or modes.min() < 0 or modes.max() > 6:
+    if len(output) != len(weight) or modes.min() < 0 or modes.max() > _SET_MODE:
         raise ValueError("the ONNX trees have unknown modes, or leaves without a weight or a target.")
     for child, is_leaf in sides:
         if np.any(child < 0) or np.any(child >= np.where(is_leaf == 1, len(weight), n_nodes)):
@@ -331,33 +425,54 @@ def read_ensemble(attributes: Attributes) -> OnnxTrees:
     sets = _members(attributes, modes)
     tracks = _tracks(attributes, n_nodes)
     compare = _COMPARE[modes]
+    missing_left = tracks | (compare == UNEQUAL)
     roots = attributes.ints("tree_roots")
     if not len(roots) or roots.min() < 0 or roots.max() >= n_nodes:
         raise ValueError("the ONNX trees have no roots, or roots that are no nodes.")
-    trees, leaves, seen = [], [], np.zeros(n_nodes, bool)
-    for root in roots.tolist():
+    trees = []
+    of_tree, node, leaf = [], [], []  # of each leaf: its tree, its index there, its position in the file's lists
+    seen = np.zeros(n_nodes, bool)
+    for t, root in enumerate(roots.tolist()):
         inner, left, right, leaf_ids = _walk(root, sides, seen)
-        n_all = len(inner) + len(leaf_ids)
+        n_inner, n_leaves = len(inner), len(leaf_ids)
+        n_all = n_inner + n_leaves
         # Leaves lie behind the inner nodes.
-        tested, kind, value, missing = (
-            _pad(array[inner], n_all) for array in (feature, compare, split, tracks | (compare == UNEQUAL))
+        tree = ComparingTree(
+            feature=_pad(feature[inner], n_all),
+            compare=_pad(compare[inner], n_all),
+            value=_pad(split[inner], n_all),
+            left=_pad(np.array(left), n_all, -1),
+            right=_pad(np.array(right), n_all, -1),
+            missing_left=_pad(missing_left[inner], n_all),
+            sets={i: sets[number] for i, number in enumerate(inner) if number in sets},
+            leaf_values=np.zeros((n_all, 1)),
         )
-        tree_sets = {i: sets[node] for i, node in enumerate(inner) if node in sets}
-        to_left, to_right = (_pad(np.array(side), n_all, -1) for side in (left, right))
-        trees.append(ComparingTree(tested, kind, value, to_left, to_right, missing, tree_sets, np.zeros((n_all, 1))))
-        leaves.append((np.full(len(leaf_ids), len(trees) - 1), len(inner) + np.arange(len(leaf_ids)), leaf_ids))
-    of_tree, node = (np.concatenate([entry[i] for entry in leaves]) for i in (0, 1))
-    leaf_index = np.concatenate([np.array(entry[2]) for entry in leaves])
-    return OnnxTrees(trees, bool(tracks.any()), of_tree, node, output[leaf_index], weight[leaf_index])
+        trees.append(tree)
+        of_tree.append(np.full(n_leaves, t))
+        node.append(n_inner + np.arange(n_leaves))
+        leaf.append(np.array(leaf_ids))
+    leaf_index = np.concatenate(leaf)
+    return OnnxTrees(
+        trees=trees,
+        has_tracks=bool(tracks.any()),
+        of_tree=np.concatenate(of_tree),
+        node=np.concatenate(node),
+        output=output[leaf_index],
+        weight=weight[leaf_index],
+    )
 
 
 def _walk(root: int, sides: list, seen: np.ndarray) -> tuple[list, list, list, list]:
-    """Return (inner nodes of the tree of ``root``, their left children, their right children, its leaves).
+    """Return (inner nodes of the tree of ``root``, left child of each, right child of each, leaves of the tree).
 
-    Children are numbered by these lists: leaves count on behind the inner nodes. ``sides`` has, for left and right,
-    (each node's child, whether that is a leaf). Inner nodes become ``seen``; a ValueError if one was.
+    Nodes and leaves are positions in the file's lists. Children are numbers in the tree: positions among its inner
+    nodes, and behind these its leaves. ``sides`` has for left and right (each node's child, whether that is a leaf).
+    ``seen`` tells which nodes belong to earlier trees; this tree's are marked there. A ValueError if it shares one.
     """
-    inner, position, children, leaves = [root], 0, ([], []), []
+    inner = [root]
+    leaves = []
+    children = ([], [])  # left and right ones; a leaf is -1 - its position in ``leaves`` for now
+    position = 0
     while position < len(inner):
         node = inner[position]
         if seen[node]:
@@ -371,17 +486,23 @@ def _walk(root: int, sides: list, seen: np.ndarray) -> tuple[list, list, list, l
                 side.append(len(inner))
                 inner.append(int(child[node]))
         position += 1
+    # Leaves count on behind the inner nodes: -1 - position becomes len(inner) + position.
     left, right = ([len(inner) - 1 - index if index < 0 else index for index in side] for side in children)
     return inner, left, right, leaves
 
 
-def _pad(part: np.ndarray, length: int, value: int = 0) -> np.ndarray:
-    return np.append(part, np.full(length - len(part), value, part.dtype))
+def _pad(array: np.ndarray, length: int, value: int = 0) -> np.ndarray:
+    """Return ``array`` with ``value`` appended until it has ``length`` entries; the dtype stays."""
+    return np.append(array, np.full(length - len(array), value, array.dtype))
 
 
 def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Return {node: its set, as intervals of single numbers} for the nodes whose ``modes`` say that they test one."""
-    nodes = np.flatnonzero(modes == 6).tolist()  # 6 is the test of a set
+    """Return {node: the set that it tests} for nodes of a ``TreeEnsemble`` whose ``modes [nodes]`` are tests of sets.
+
+    A set is (first numbers, ends) of intervals, of one number each. A ValueError unless ``attributes`` have a set for
+    each of these nodes.
+    """
+    nodes = np.flatnonzero(modes == _SET_MODE).tolist()
     values = attributes.tensor("membership_values")
     # A NaN ends each set.
     sets_of_values = np.split(values, np.flatnonzero(np.isnan(values)) + 1) if nodes else []
@@ -399,31 +520,28 @@ def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.nd
 
 
 def with_sets(trees: Sequence[ComparingTree], n_features: int, document: str) -> list[ComparingTree]:
-    """Return trees of our own files with tests of the sets in ``document`` in place of columns that `to_onnx` appended.
+    """Return ``trees`` that test sets again, in place of the columns that `to_onnx` appended for sets.
 
-    These columns begin at ``n_features``.
+    The data have ``n_features`` columns; appended ones lie behind these. ``document`` has the sets, as JSON of the
+    file's metadata. A ValueError if they do not fit the trees.
     """
     sets = _read_sets(document, n_features)
     return [_restore_set_tests(tree, n_features, sets) for tree in trees]
 
 
 def _read_sets(document: str, n_features: int) -> list[PlainSet]:
-    """Return the sets in ``document``, JSON of our metadata: of each its column, two bools, and its intervals' bounds.
+    """Return the sets in ``document``, JSON of the metadata of a file that `to_onnx` made.
 
-    The bools tell whether the first interval and missing values go left. A ValueError if a column is not below
-    ``n_features``, or the metadata are damaged otherwise.
+    An entry has the column, whether the first interval goes left, whether missing values do, and the intervals' bounds.
+    A ValueError if it is damaged, or a column is not below ``n_features``.
     """
     try:
         sets = []
         for feature, first_left, missing_left, *upper in json.loads(document):
             ends = np.array(upper, np.float64).reshape(-1)
             has_types = type(feature) is int and type(first_left) is type(missing_left) is bool
-            if (
-                not has_types
-                or not 0 <= feature < n_features
-                or np.any(np.diff(ends) <= 0)
-                or not np.all(ends < np.inf)
-            ):
+            is_of_column = has_types and 0 <= feature < n_features
+            if not is_of_column or np.any(np.diff(ends) <= 0) or not np.all(ends < np.inf):
                 raise ValueError("a set is none of a column, or its bounds do not rise")
             sets.append(PlainSet(feature, ends, next_above(ends), first_left, missing_left))
     except (ValueError, TypeError, OverflowError) as error:
@@ -432,9 +550,10 @@ def _read_sets(document: str, n_features: int) -> list[PlainSet]:
 
 
 def _restore_set_tests(tree: ComparingTree, n_features: int, sets: list[PlainSet]) -> ComparingTree:
-    """Return the tree with tests of ``sets`` in place of tests of the columns that `to_onnx` appended.
+    """Return ``tree`` with tests of ``sets`` in place of tests of the columns that `to_onnx` appended.
 
-    The column ``n_features + k`` tells on which side of the set k an instance is.
+    The appended column ``n_features + k`` is for the set k. A ValueError if a node tests it otherwise than `to_onnx`
+    does.
     """
     indices = np.flatnonzero((tree.left >= 0) & (tree.feature >= n_features))
     set_index = tree.feature[indices] - n_features
@@ -444,10 +563,13 @@ def _restore_set_tests(tree: ComparingTree, n_features: int, sets: list[PlainSet
     tested_sets = dict(tree.sets)
     for index, k in zip(indices.tolist(), set_index.tolist(), strict=True):
         plain_set = sets[k]
-        feature[index], missing_left[index] = plain_set.feature, plain_set.missing_left
-        # A set holds the intervals on the side opposite to the last one, which reaches infinity.
+        feature[index] = plain_set.feature
+        missing_left[index] = plain_set.missing_left
+        # The last interval reaches infinity: a set holds those that go to the other side.
         last_left = bool(plain_set.goes_left[-1])
         compare[index] = NOT_IN_SET if last_left else IN_SET
-        first, chosen = np.append(-np.inf, plain_set.behind)[:-1], plain_set.goes_left[:-1] != last_left
-        tested_sets[index] = first[chosen], plain_set.behind[chosen]
+        is_in_set = plain_set.goes_left[:-1] != last_left
+        end = plain_set.behind
+        first = np.append(-np.inf, end)[:-1]
+        tested_sets[index] = first[is_in_set], end[is_in_set]
     return tree._replace(feature=feature, compare=compare, missing_left=missing_left, sets=tested_sets)

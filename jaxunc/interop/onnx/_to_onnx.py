@@ -65,10 +65,10 @@ def to_onnx(model: Any) -> Any:
     TypeError
         If ``model`` is something else, or traced.
     ValueError
-        If a merge of the combiner is not a sum; if its ``finish`` computes what has no operator, which is named; if
-        chances (`exceeds`) are asked for; if a conformal law has too few rows for a level that is asked for; if empty
-        leaves are followed; if labels are not all integers of 64 bits, all texts, all bools or all floats; if the file
-        would have more than two gigabytes; if trees share nodes other than in tests of sets.
+        If a merge of the combiner is not a sum, or its ``finish`` computes what has no operator, which is named. If
+        chances (`exceeds`) are asked for, or a conformal law has too few rows for a level that is asked for. If empty
+        leaves are followed. If labels are not all integers of 64 bits, all texts, all bools or all floats. If the file
+        would have more than two gigabytes. If trees share nodes other than in tests of sets.
 
     Notes
     -----
@@ -110,28 +110,35 @@ def to_onnx(model: Any) -> Any:
 
 
 class ExactSum(TwoFloat):
-    """An exact sum whose division needs arithmetic alone, since ONNX has no operators for the bits of a float."""
+    """A sum as two floats, whose division needs arithmetic alone: ONNX has no operators for the bits of a float."""
 
     def divided_by(self, divisor: float | int) -> "ExactSum":
-        """Return the sum divided by ``divisor``, with twice a float's precision (Dekker, with Veltkamp's splitting)."""
+        """Return the sum divided by ``divisor``, as two floats (Dekker's division, with Veltkamp's splitting)."""
         b = jnp.asarray(divisor, self.high.dtype)
         factor = jnp.asarray(2.0 ** ((jnp.finfo(b.dtype).nmant + 2) // 2) + 1, b.dtype)
 
         def split(x):
+            """Return two floats with half as many digits each, which add up to ``x``."""
             high = factor * x - (factor * x - x)
             return high, x - high
 
         quotient = self.high / b
-        p, (a_high, a_low), (b_high, b_low) = quotient * b, split(quotient), split(b)
-        error = ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low
-        return ExactSum(*two_sum(quotient, (((self.high - p) - error) + self.low) / b))
+        product = quotient * b
+        a_high, a_low = split(quotient)
+        b_high, b_low = split(b)
+        error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+        return ExactSum(*two_sum(quotient, (((self.high - product) - error) + self.low) / b))
 
 
 def _of_combiner(graph: Graph, bound: ReadOuts) -> Any:
-    """Return the ONNX model of a bound forest, made in ``graph``: its trees' sums, then the combiner's ``finish``."""
+    """Return the ONNX model of ``bound``, a bound forest, whose nodes are added to ``graph``.
+
+    It sums what leaves hold over the trees. Then it computes the combiner's ``finish``.
+    """
     forest, combiner = bound.forest, bound.combiner
     stat, values = _sum_trees(graph, _instances(graph, forest.trees), forest, combiner)
-    names, label_names = [], []
+    names = []  # of the outputs; `finish` fills both lists when it is traced
+    label_names = []  # of those outputs that are indices of classes
 
     def finish(stat: PyTree) -> list[Any]:
         fields = list(_named(combiner.finish(stat)))
@@ -141,15 +148,20 @@ def _of_combiner(graph: Graph, bound: ReadOuts) -> Any:
 
     program: ClosedJaxpr = jax.make_jaxpr(finish)(stat)
     answers = dict(zip(names, translate(graph, program, values), strict=True))
-    labels, what = forest.class_labels, type(combiner).__name__
-    return _model(graph, forest.trees.columns, answers, labels, what, label_names=label_names)
+    kind = type(combiner).__name__
+    return _model(graph, forest.trees.columns, answers, forest.class_labels, kind, label_names=label_names)
 
 
 def _of_sums(graph: Graph, model: OfSums) -> Any:
-    """Return the ONNX model, made in ``graph``, of bound forests whose sums become an answer in double precision."""
-    forest, names = model.parts[0].forest, []
+    """Return the ONNX model of ``model``, whose nodes are added to ``graph``.
+
+    It sums what leaves hold over the trees, for each of the model's bound forests. Then it computes the model's answer
+    of these sums, in double precision.
+    """
+    forest = model.parts[0].forest
     instances = _instances(graph, forest.trees)
     sums = [_sum_trees(graph, instances, bound.forest, bound.combiner, by_tree=True) for bound in model.parts]
+    names = []  # of the outputs; `answer` fills them in when it is traced
 
     def answer(*stats: PyTree) -> list[Any]:
         columns = model.of_sums(*stats)
@@ -159,21 +171,24 @@ def _of_sums(graph: Graph, model: OfSums) -> Any:
     with jax.enable_x64(True):
         program: ClosedJaxpr = jax.make_jaxpr(answer)(*(stat for stat, _ in sums))
         outputs = translate(graph, program, [value for _, values in sums for value in values])
-    return _model(graph, forest.trees.columns, dict(zip(names, outputs, strict=True)), None, type(model).__name__)
+    answers = dict(zip(names, outputs, strict=True))
+    return _model(graph, forest.trees.columns, answers, labels=None, what=type(model).__name__)
 
 
 def _sum_trees(
     graph: Graph, instances: str, forest: Forest, combiner: Combiner, *, by_tree: bool = False
 ) -> tuple[PyTree, list[Value]]:
-    """Add the trees to the graph; return (shapes of an instance's merged statistic, its values in the graph).
+    """Add a node to ``graph`` that sums, over the trees, what ``combiner`` lifts from leaves; return (shapes, values).
 
-    ``instances`` is the name of the instances, double. Values are in the order of the statistic's arrays, as a pytree.
-    ``by_tree`` allows the merge "collect": a sum for each tree.
+    Values are the arrays of the merged statistic, as values of the graph. Shapes are a pytree, the statistic of one
+    instance. ``instances`` is the name of the instances, double. A ValueError if a merge is not a sum; with ``by_tree``
+    the merge "collect" is allowed, too: a sum for each tree.
     """
     table = leaf_table(forest, combiner)
     arrays, structure = jax.tree.flatten(table)
     kinds = merge_kinds(combiner.merge, table)
     paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(table)]
+    # By the index of an array of the statistic: its pieces ``[trees nodes planes]``, whose sums are exact.
     pieces_of_array = {}
     for i, (array, kind) in enumerate(zip(arrays, kinds, strict=True)):
         if array.ndim == 1:  # a number for each tree, which needs no walk
@@ -184,49 +199,69 @@ def _sum_trees(
                 "say. Export a combiner whose merges are sums, or take bound.export(), which needs JAX where it runs."
             )
         values = np.asarray(array, np.float64).reshape(*array.shape[:2], -1)
-        # A float32 sum in ONNX is rounded once, as ours is. What is collected is a sum over a single tree.
-        is_plain = kind != "exact_sum" and array.dtype == np.float32
-        pieces_of_array[i] = [values] if is_plain else pieces_of(values, 1 if kind == "collect" else forest.n_trees)
+        if kind != "exact_sum" and array.dtype == np.float32:
+            pieces_of_array[i] = [values]  # a float32 sum in ONNX is rounded once, as ours is
+        else:
+            n_added = 1 if kind == "collect" else forest.n_trees  # what is collected is a sum over a single tree
+            pieces_of_array[i] = pieces_of(values, n_added)
     if not pieces_of_array:
         raise ValueError(f"{type(combiner).__name__} asks nothing of leaves; there is nothing to export.")
-    values, target, next_sum, merged_arrays = [], [], 0, []
-    for i, pieces in pieces_of_array.items():
-        for piece in pieces:
-            # What is collected has sums of its own for each tree.
-            tree_offset = piece.shape[2] * (np.arange(forest.n_trees)[:, None] if kinds[i] == "collect" else 0)
-            target.append(
-                np.broadcast_to(next_sum + tree_offset + np.arange(piece.shape[2]), (forest.n_trees, piece.shape[2]))
-            )
-            next_sum = int(target[-1].max()) + 1
-            values.append(piece)
-    values, target, next_sum = np.concatenate(values, axis=2), np.concatenate(target, axis=1), 0
-    sums = add_trees(graph, instances, forest.trees, values, target)
+    pieces = [piece for array_pieces in pieces_of_array.values() for piece in array_pieces]
+    piece_kinds = [kinds[i] for i, array_pieces in pieces_of_array.items() for _ in array_pieces]
+    target = _sums_of_planes(pieces, piece_kinds, forest.n_trees)
+    sums = add_trees(graph, instances, forest.trees, np.concatenate(pieces, axis=2), target)
+    # Each array is put together again from the columns of its pieces' sums.
+    merged_arrays = []
+    next_sum = 0
     for i, (array, kind) in enumerate(zip(arrays, kinds, strict=True)):
         sum_dtype = np.dtype(array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else jnp.result_type(float))
         if array.ndim == 1:
             merged_arrays.append(_of_numbers(np.asarray(array, np.float64), kind, sum_dtype))
             continue
-        names, shape = [], array.shape[2:] if kind != "collect" else (forest.n_trees, *array.shape[2:])
+        shape = (forest.n_trees, *array.shape[2:]) if kind == "collect" else array.shape[2:]
+        n_columns = math.prod(shape)
+        names = []
         for _ in pieces_of_array[i]:
-            indices = np.arange(next_sum, next_sum := next_sum + math.prod(shape))
+            indices = np.arange(next_sum, next_sum + n_columns)
             names.append(graph.node("Gather", sums, graph.constant(indices), axis=1))
+            next_sum += n_columns
         merged_arrays.append(_of_pieces(graph, names, kind, shape, sum_dtype))
     stat = structure.unflatten([jax.tree.map(_shape, merged, is_leaf=_is_value) for merged in merged_arrays])
     return stat, [value for merged in merged_arrays for value in jax.tree.leaves(merged, is_leaf=_is_value)]
 
 
+def _sums_of_planes(pieces: list[np.ndarray], kinds: list[str], n_trees: int) -> np.ndarray:
+    """Return the index of the sum that each plane of each tree is added to, ``[trees planes]``.
+
+    Planes are those of ``pieces [trees nodes planes]``, side by side; ``kinds`` are their merges. Trees add a plane to
+    the same sum, but for the merge "collect", where each of the ``n_trees`` has a sum of its own.
+    """
+    target = []
+    next_sum = 0
+    for piece, kind in zip(pieces, kinds, strict=True):
+        n_planes = piece.shape[2]
+        tree_offset = n_planes * (np.arange(n_trees)[:, None] if kind == "collect" else 0)
+        piece_target = next_sum + tree_offset + np.arange(n_planes)
+        target.append(np.broadcast_to(piece_target, (n_trees, n_planes)))
+        next_sum = int(piece_target.max()) + 1
+    return np.concatenate(target, axis=1)
+
+
 def _is_value(value: Any) -> bool:
+    """Return whether ``value`` is one value of the graph, not a pytree of such values."""
     return isinstance(value, Rows | np.ndarray)
 
 
 def _shape(value: Any) -> jax.ShapeDtypeStruct:
+    """Return the shape and the dtype of a value of the graph, for tracing."""
     return jax.ShapeDtypeStruct(value.shape, value.dtype)
 
 
 def _of_pieces(graph: Graph, names: list[str], kind: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """Return the sum of an array's pieces as `Rows` of ``dtype``; the pieces are the tensors ``names`` of the graph.
+    """Add nodes to ``graph`` that add up an array's pieces; return the array, as `Rows` of ``shape`` and ``dtype``.
 
-    ``shape`` is the array's for an instance. If ``kind``, its merge, is "exact_sum", return an `ExactSum` of `Rows`.
+    The pieces are the tensors ``names``. ``kind`` is the array's merge: for "exact_sum" return an `ExactSum` of `Rows`,
+    which holds what rounding to ``dtype`` leaves.
     """
     # Such an array of floats was not cut in pieces (`_sum_trees`), and small integers are one piece, too.
     if kind != "exact_sum" and dtype == np.float32:
@@ -242,7 +277,10 @@ def _of_pieces(graph: Graph, names: list[str], kind: str, shape: tuple[int, ...]
 
 
 def _of_numbers(values: np.ndarray, kind: str, dtype: np.dtype) -> Any:
-    """Return ``values [trees]`` merged by ``kind``, as an array or an `ExactSum`, the same for all instances."""
+    """Return ``values [trees]``, numbers of trees, merged by ``kind``: an array of ``dtype`` without axes.
+
+    For "exact_sum" return an `ExactSum` of two such arrays. Both are the same for all instances.
+    """
     if kind in ("min", "max"):
         return np.asarray(getattr(values, kind)(), dtype)
     total = values.sum()
@@ -253,7 +291,11 @@ def _of_numbers(values: np.ndarray, kind: str, dtype: np.dtype) -> Any:
 
 
 def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any, bool]]:
-    """Yield (name behind ``prefix``, value, whether it is a class index) of each output of an answer to an instance."""
+    """Yield (name, value, whether it is the index of a class) of each output that ``answer`` has.
+
+    ``answer`` is a combiner's answer to one instance. Names begin with ``prefix``. If it is a dict of answers, their
+    outputs have the key and a dot before their names.
+    """
     if isinstance(answer, dict):
         for name, named_answer in answer.items():
             yield from _named(named_answer, f"{prefix}{name}.")
@@ -275,12 +317,18 @@ def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any, bool]]:
     for name, value in fields.items():
         # An array alone has the name by which the dict around it calls it.
         full_name = (prefix + name).rstrip(".") or "answer"
-        yield full_name, value, name == "label" and isinstance(answer, Answer | CautiousAnswer)
+        is_class = name == "label" and isinstance(answer, Answer | CautiousAnswer)
+        yield full_name, value, is_class
 
 
 def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
-    """Return the ONNX model of additive trees, made in ``graph``, with the outputs that `to_onnx` lists."""
-    values, base = (np.asarray(array, np.float64) for array in (model.values, model.base))
+    """Return the ONNX model of additive trees, ``model``, whose nodes are added to ``graph``.
+
+    Its outputs are those that `to_onnx` lists.
+    """
+    values = np.asarray(model.values, np.float64)
+    base = np.asarray(model.base, np.float64)
+    n_classes = None if model.class_labels is None else len(model.class_labels)
     # The sums that the planes of each tree are added to, [trees planes].
     target = np.broadcast_to(np.arange(model.n_outputs), (model.n_trees, model.n_outputs))
     if values.shape[2] < model.n_outputs:  # each tree has one plane, and adds to a single output
@@ -290,27 +338,28 @@ def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
 
     # Traced for one instance, ``raw [outputs]``; `translate` makes nodes for all instances of the program.
     def answer(raw: jax.Array) -> list[Any]:
-        prediction = apply_link(model.link, raw, None if model.class_labels is None else len(model.class_labels))
-        if model.class_labels is None:
+        prediction = apply_link(model.link, raw, n_classes)
+        if n_classes is None:
             return [prediction[0] if model.n_outputs == 1 else prediction]
         class_scores = jnp.concatenate([-raw, raw]) if model.n_outputs == 1 else raw
         return [jnp.argmax(class_scores), prediction]
 
     program = jax.make_jaxpr(answer)(jax.ShapeDtypeStruct(raw.shape, raw.dtype))
     names = ("prediction",) if model.class_labels is None else ("label", "probability")
-    answers = dict(zip(names, translate(graph, program, [raw]), strict=True))
-    answers, labels, columns = {**answers, "raw": raw}, model.class_labels, model.columns
+    answers: dict[str, Value] = dict(zip(names, translate(graph, program, [raw]), strict=True))
+    answers["raw"] = raw
     graph.properties["jaxunc.link"] = model.link
     settings = {"averaged": model.averaged, "trees_per_stage": model.trees_per_stage}
-    settings |= {name: getattr(columns, name) for name in ("absent_is_missing", "spaces_are_underlines")}
+    settings |= {name: getattr(model.columns, name) for name in ("absent_is_missing", "spaces_are_underlines")}
     graph.properties[SETTINGS] = json.dumps(settings)
-    return _model(graph, columns, answers, labels, "AdditiveTrees", label_names=["label"])
+    return _model(graph, model.columns, answers, model.class_labels, "AdditiveTrees", label_names=["label"])
 
 
 def _instances(graph: Graph, trees: Trees) -> str:
-    """Return the instances' name in the graph, where a node casts them to double if no column of ``trees`` has cuts.
+    """Return the name in ``graph`` of the instances as double: of the input, or of a node that casts it.
 
-    A cast changes neither the order of values nor which are missing.
+    The input is double if columns of ``trees`` have cuts. A cast changes neither the order of values nor which are
+    missing.
     """
     return graph.cast(INPUT, np.float64) if trees.columns.cuts is None else INPUT
 
@@ -324,10 +373,10 @@ def _model(
     *,
     label_names: Sequence[str] = (),
 ) -> Any:
-    """Return the model that ``graph`` has become, with an output for each of ``answers``, by its name.
+    """Return the ``ModelProto`` of ``graph``; its outputs are ``answers``, values of the graph by their names.
 
-    Answers in ``label_names`` are indices of classes, whose ``labels`` are put out. ``what``, the model's kind,
-    goes into the metadata, with the columns and ``labels``. A ValueError for an answer that ONNX has no operator for.
+    Answers in ``label_names`` are indices of classes: the output has the classes' ``labels``. ``what`` is the kind of
+    model, which the metadata name, with ``columns`` and ``labels``. A ValueError for an `Unknown` answer.
     """
     outputs: dict[str, tuple[Any, tuple[int, ...]]] = {}
     for name, value in answers.items():
@@ -353,7 +402,7 @@ def _model(
 
 
 def _labels(labels: tuple[Any, ...]) -> np.ndarray:
-    """Return class labels as an array of a type that ONNX has; a ValueError if there is none."""
+    """Return ``labels``, those of classes, as an array of a type that ONNX has; a ValueError if it has none."""
     array = np.array(labels)
     kinds = {"i": np.int64, "u": np.uint64, "b": bool, "f": np.float64, "U": array.dtype}
     if array.dtype.kind == "u" and array.max() < 2**63:

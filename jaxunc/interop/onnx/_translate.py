@@ -21,19 +21,20 @@ from ._graph import TYPES, Graph
 
 
 class Rows(NamedTuple):
-    """A value that differs between instances: a tensor ``[instances entries]`` of the graph."""
+    """A value in the graph that differs between instances: a tensor ``[instances entries]``."""
 
-    name: str
-    shape: tuple[int, ...]  # of one instance
+    name: str  # of the tensor
+    shape: tuple[int, ...]  # of the value for one instance, whose entries are flattened in the tensor
     dtype: np.dtype
 
     @property
     def size(self) -> int:
+        """Number of entries of the value for one instance."""
         return int(np.prod(self.shape, dtype=int))
 
 
 class Unknown(NamedTuple):
-    """A value that ONNX cannot compute, which is an error only if an output needs it."""
+    """A value that ONNX has no operator for; it is an error only if an output of the model needs it."""
 
     primitive: str  # the operator of JAX that has no counterpart
 
@@ -63,15 +64,19 @@ _LOOPS = ("scan", "while", "reduce")
 
 
 def translate(graph: Graph, program: ClosedJaxpr, values: Sequence[Value]) -> list[Value]:
-    """Add the operators of a program to the graph, and return the values of the program's outputs.
+    """Add the operators of ``program`` to ``graph``; return the program's outputs, as values of the graph.
 
-    ``values`` are those of its inputs. An output for which ONNX has no operator is an `Unknown`.
+    ``values`` are its inputs, values of the graph. An output for which ONNX has no operator is an `Unknown`.
     """
     return _run(graph, program.jaxpr, [np.asarray(constant) for constant in program.consts], values)
 
 
 def _run(graph: Graph, program: Jaxpr, constants: Sequence[Value], values: Sequence[Value]) -> list[Value]:
-    """Return the values in the graph of a program's outputs, given its ``constants`` and inputs, ``values``."""
+    """Add the operators of ``program`` to ``graph``; return the program's outputs, as values of the graph.
+
+    ``constants`` and ``values`` are the program's constants and its inputs, in their order.
+    """
+    # The value of each variable of the program so far.
     values_of: dict[Any, Value] = dict(zip(program.constvars, constants, strict=True))
     values_of.update(zip(program.invars, values, strict=True))
 
@@ -85,14 +90,17 @@ def _run(graph: Graph, program: Jaxpr, constants: Sequence[Value], values: Seque
 
 
 def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
-    """Translate an equation into the graph, and return the values of its outputs, given its ``operands``.
+    """Translate ``equation`` for ``operands``, the values of its inputs; return the values of its outputs.
 
-    A program inside is translated, arrays are computed at once, and what depends on an `Unknown` is unknown.
+    Operands that are all arrays are computed at once, without nodes in ``graph``. The program of an equation that calls
+    one is translated. Outputs are `Unknown` if an operand is, or if ONNX has no operator.
     """
-    name, outputs = equation.primitive.name, [operand.aval for operand in equation.outvars]
-    inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
-    if unknown := next((operand for operand in operands if isinstance(operand, Unknown)), None):
+    name = equation.primitive.name
+    outputs = [variable.aval for variable in equation.outvars]
+    unknown = next((operand for operand in operands if isinstance(operand, Unknown)), None)
+    if unknown is not None:
         return [unknown] * len(outputs)
+    inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
     if isinstance(inner, ClosedJaxpr) and len(inner.jaxpr.invars) == len(operands) and name not in _LOOPS:
         return translate(graph, inner, operands)
     if all(isinstance(operand, np.ndarray) for operand in operands):
@@ -112,22 +120,35 @@ def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
 
 
 def _evaluate(equation: Any, operands: Sequence[Any], **changed: Any) -> list[Any]:
-    """Return the results of an equation's operator for arrays, ``operands``, with some parameters ``changed``."""
+    """Return the results of an equation's operator for ``operands``, all arrays, as arrays.
+
+    ``changed`` are parameters of the operator, in place of those of the equation.
+    """
     results = equation.primitive.bind(*map(jnp.asarray, operands), **equation.params | changed)
-    return [np.asarray(result) for result in (results if equation.primitive.multiple_results else [results])]
+    if not equation.primitive.multiple_results:
+        results = [results]
+    return [np.asarray(result) for result in results]
 
 
 def _columns(graph: Graph, value: Any, shape: tuple[int, ...]) -> str:
-    """Return the name in the graph of a value of ``shape``, to broadcast: ``[instances or 1, size of shape or 1]``."""
+    """Return the name in ``graph`` of ``value`` broadcast to ``shape``, flattened: ``[instances, size of shape]``.
+
+    Either axis may be of length 1, which ONNX broadcasts: the first of an array, the second of a value with one entry.
+    """
     if isinstance(value, np.ndarray):
-        return graph.constant((value if value.size == 1 else np.broadcast_to(value, shape)).reshape(1, -1))
+        array = value if value.size == 1 else np.broadcast_to(value, shape)
+        return graph.constant(array.reshape(1, -1))
     if value.size in (1, int(np.prod(shape, dtype=int))):
         return value.name
-    return _pick(graph, value.name, np.broadcast_to(np.arange(value.size).reshape(value.shape), shape).ravel())
+    entry_numbers = np.arange(value.size).reshape(value.shape)
+    return _pick(graph, value.name, np.broadcast_to(entry_numbers, shape).ravel())
 
 
 def expand(graph: Graph, value: Value, instances: str) -> str:
-    """Return the name of a value's columns in the graph, with as many rows as the tensor called ``instances``."""
+    """Return the name in ``graph`` of ``value`` as ``[instances entries]``, also if it is the same for all instances.
+
+    ``instances`` is the name of a tensor that has a row for each instance.
+    """
     if isinstance(value, Rows):
         return value.name
     row = _columns(graph, value, value.shape)  # pyright: ignore
@@ -136,9 +157,10 @@ def expand(graph: Graph, value: Value, instances: str) -> str:
 
 
 def _pick(graph: Graph, name: str, indices: np.ndarray, among: int = -1) -> str:
-    """Return the name of a tensor of the columns ``indices`` of ``name``; indices ``[rest chosen]`` make a third axis.
+    """Return the name in ``graph`` of a tensor of the columns ``indices`` of the tensor ``name``.
 
-    If they are all of ``among`` columns, in order, that is ``name`` itself, without a node in the graph.
+    Indices of two axes, ``[others chosen]``, give a tensor of three, ``[instances others chosen]``. If the indices are
+    those of all columns in order, of which there are ``among``, the name is ``name`` itself.
     """
     if np.array_equal(indices, np.arange(among)):
         return name
@@ -146,31 +168,43 @@ def _pick(graph: Graph, name: str, indices: np.ndarray, among: int = -1) -> str:
 
 
 def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
-    """Translate into the graph an equation that moves entries, by moving indices; None if it reads beyond operands."""
-    positions = _MOVING[equation.primitive.name] or range(len(operands))
+    """Translate an ``equation`` that only moves entries of its ``operands``; return its outputs' values in ``graph``.
+
+    Entries are numbered, and the operator is applied to the numbers: so each entry of a result is known by its number.
+    None if a result has entries that are of no operand.
+    """
+    positions = _MOVING[equation.primitive.name] or range(len(operands))  # of the operands that are moved
     if any(isinstance(operand, Rows) for i, operand in enumerate(operands) if i not in positions):
         return _look_up(graph, equation, operands)
-    moved, entry_numbers, n_entries = [operands[i] for i in positions], list(operands), 0
+    # Entries are numbered over all operands that are moved.
+    entry_numbers = list(operands)
+    n_entries = 0
     for i in positions:
-        entry_numbers[i] = np.arange(n_entries, n_entries + operands[i].size, dtype=np.int32).reshape(operands[i].shape)
-        n_entries += operands[i].size
-    indices = _evaluate(equation, entry_numbers, **({"fill_value": None} if "fill_value" in equation.params else {}))
-    if any(picked.size and picked.min() < 0 for picked in indices):  # what lies outside of the operand
+        size = operands[i].size
+        entry_numbers[i] = np.arange(n_entries, n_entries + size, dtype=np.int32).reshape(operands[i].shape)
+        n_entries += size
+    changed = {"fill_value": None} if "fill_value" in equation.params else {}
+    indices = _evaluate(equation, entry_numbers, **changed)
+    if any(result.size and result.min() < 0 for result in indices):  # what lies outside of the operand
         return None
+    moved = [operands[i] for i in positions]
     first = next(operand for operand in moved if isinstance(operand, Rows))
     name = first.name
     if len(moved) > 1:
         name = graph.node("Concat", *(expand(graph, operand, first.name) for operand in moved), axis=1)
-    return [Rows(_pick(graph, name, picked.ravel(), n_entries), picked.shape, first.dtype) for picked in indices]
+    return [Rows(_pick(graph, name, result.ravel(), n_entries), result.shape, first.dtype) for result in indices]
 
 
 def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
-    """Translate into the graph a look-up along a one-axis operand at an index that differs between instances.
+    """Translate an ``equation`` that looks up entries of an operand of one axis, at an index that instances differ in.
 
-    None if the equation is no such ``gather`` or ``dynamic_slice``. An index out of range is an error of ONNX's run in
-    a ``gather``; in a ``dynamic_slice`` it is moved to the nearest end.
+    ``operands`` are the operand and the index. Return the output's value in ``graph``; None if the equation is no such
+    ``gather`` or ``dynamic_slice``. An index out of range: ONNX's run of a ``gather`` fails; a ``dynamic_slice`` takes
+    the nearest end.
     """
-    primitive, output, (operand, indices) = equation.primitive.name, equation.outvars[0].aval, operands[:2]
+    primitive = equation.primitive.name
+    output = equation.outvars[0].aval
+    operand, indices = operands[:2]
     if primitive not in ("gather", "dynamic_slice") or not isinstance(indices, Rows) or len(operand.shape) != 1:
         return None
     if primitive == "gather" and tuple(output.shape) == indices.shape[:-1]:
@@ -189,18 +223,21 @@ def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | 
 
 
 def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Value] | None:
-    """Translate an equation that reduces ``operand`` over axes; None if that is empty or `TYPES` lacks the result's.
+    """Translate an ``equation`` that reduces ``operand`` over axes; return the result's value in ``graph``.
 
-    ``output`` has the shape and the dtype of the result.
+    ``output`` has the shape and the dtype of the result. None if the operand is empty, or ONNX lacks the dtype.
     """
-    name, axes = equation.primitive.name, equation.params.get("axes", equation.params.get("dimensions"))
+    name = equation.primitive.name
     if not operand.size or str(output.dtype) not in TYPES:
         return None
+    axes = equation.params.get("axes", equation.params.get("dimensions"))
+    indices = _last(operand, axes)
     source = graph.cast(operand.name, np.int32) if operand.dtype == bool else operand.name
-    source = _pick(graph, source, _last(operand, axes))  # [instances rest reduced]
+    source = _pick(graph, source, indices)  # [instances others reduced]
     if name == "reduce":  # one after the other, as no ReduceSum promises
         sums = graph.node("CumSum", source, graph.constant(np.array(2)))
-        result = graph.node("Gather", sums, graph.constant(np.int64(_last(operand, axes).shape[1] - 1)), axis=2)
+        last = graph.constant(np.int64(indices.shape[1] - 1))
+        result = graph.node("Gather", sums, last, axis=2)
     elif name in ("argmax", "argmin"):
         result = graph.cast(graph.node(_REDUCING[name], source, axis=2, keepdims=0), output.dtype)
     else:
@@ -210,12 +247,15 @@ def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Val
 
 
 def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
-    """Translate an equation, a sort or a cumulative sum, into the graph; None for bools or several operands."""
+    """Translate an ``equation`` that sorts its operand or makes its running sums; return the value in ``graph``.
+
+    None for bools, an empty operand, or several ``operands``.
+    """
     operand, params = operands[0], equation.params
     if len(operands) > 1 or operand.dtype == bool or not operand.size:
         return None
     indices = _last(operand, (params["dimension" if "dimension" in params else "axis"],))
-    source = _pick(graph, operand.name, indices)  # [instances rest axis]
+    source = _pick(graph, operand.name, indices)  # [instances others axis]
     if equation.primitive.name == "sort":
         size = graph.constant(np.array([indices.shape[1]]))
         result = graph.node("TopK", source, size, axis=2, largest=0, unnamed=1)
@@ -226,18 +266,20 @@ def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | No
 
 
 def _last(operand: Rows, axes: Sequence[int]) -> np.ndarray:
-    """Return an operand's column indices ``[rest chosen]``: its ``axes`` flattened last, the others before."""
+    """Return the numbers of an operand's entries, ``[others chosen]``: ``axes`` are flattened into the last axis."""
     numbers = np.moveaxis(np.arange(operand.size).reshape(operand.shape), axes, range(-len(axes), 0))
     return numbers.reshape(-1, int(np.prod([operand.shape[axis] for axis in axes], dtype=int)))
 
 
 def _elementwise(graph: Graph, equation: Any, operands: list[Any], output: Any) -> list[Value] | None:
-    """Translate into the graph an equation that takes operands entry by entry; None where ONNX lacks it for the types.
+    """Translate an ``equation`` that takes its ``operands`` entry by entry; return the result's value in ``graph``.
 
-    ``output`` has the shape and the dtype of the result.
+    ``output`` has the shape and the dtype of the result. None where ONNX lacks the operator for these dtypes.
     """
-    name, dtype = equation.primitive.name, np.dtype(output.dtype)
-    if name in _ALIKE and any((operand.dtype == bool) != (name in _LOGICAL) for operand in operands) and name != "eq":
+    name = equation.primitive.name
+    dtype = np.dtype(output.dtype)
+    takes_bools = name in _LOGICAL
+    if name in _ALIKE and name != "eq" and any((operand.dtype == bool) != takes_bools for operand in operands):
         return None  # bits of integers, an order of bools
     names = [_columns(graph, operand, tuple(output.shape)) for operand in operands]
     if name in _ALIKE:
@@ -252,7 +294,7 @@ def _elementwise(graph: Graph, equation: Any, operands: list[Any], output: Any) 
 
 
 def _select(graph: Graph, params: Any, dtype: np.dtype, which: str, *cases: str) -> str | None:
-    """Return ``cases[1]`` where ``which`` is True, else ``cases[0]``, in the graph; None for more than two cases."""
+    """Return the name in ``graph`` of ``cases[1]`` where ``which`` is True, else ``cases[0]``; None for more cases."""
     if len(cases) != 2:
         return None
     if dtype.kind != "b":
@@ -262,7 +304,10 @@ def _select(graph: Graph, params: Any, dtype: np.dtype, which: str, *cases: str)
 
 
 def _log1p(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
-    """Return log(1 + x) as log(1 + x) x / ((1 + x) - 1), in which both roundings of 1 + x cancel (Kahan)."""
+    """Return the name in ``graph`` of log(1 + x), computed as log(1 + x) x / ((1 + x) - 1).
+
+    Both roundings of 1 + x cancel there (Kahan).
+    """
     unit = graph.constant(np.ones((1, 1), dtype))
     u = graph.node("Add", unit, x)
     log = graph.node("Log", u)
@@ -272,7 +317,10 @@ def _log1p(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
 
 
 def _expm1(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
-    """Return exp(x) - 1 as (exp(x) - 1) x / log(exp(x)), in which both roundings of exp(x) cancel (Kahan)."""
+    """Return the name in ``graph`` of exp(x) - 1, computed as (exp(x) - 1) x / log(exp(x)).
+
+    Both roundings of exp(x) cancel there (Kahan).
+    """
     unit = graph.constant(np.ones((1, 1), dtype))
     u = graph.node("Exp", x)
     less = graph.node("Sub", u, unit)
@@ -283,12 +331,16 @@ def _expm1(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
 
 
 def _logistic(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
-    """Return 1 / (1 + exp(-x)), since ONNX Runtime's Sigmoid is the same 1.5e-8 for all numbers below -18."""
+    """Return the name in ``graph`` of 1 / (1 + exp(-x)).
+
+    ONNX Runtime's Sigmoid has the same value, 1.5e-8, for all numbers below -18.
+    """
     unit = graph.constant(np.ones((1, 1), dtype))
     return graph.node("Div", unit, graph.node("Add", unit, graph.node("Exp", graph.node("Neg", x))))
 
 
 def _is_finite(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
+    """Return the name in ``graph`` of whether ``x`` is neither NaN nor an infinity."""
     difference = graph.node("Sub", x, x)  # NaN for NaN and for infinities, and NaN is not equal to itself
     return graph.node("Equal", difference, difference)
 
