@@ -29,21 +29,23 @@ class _Parser(argparse.ArgumentParser):
     """A parser that reports an error as one line on standard error, and exits with code 2."""
 
     def error(self, message: str) -> NoReturn:
+        """Report a fault of the arguments, with a pointer to the help, and exit."""
         self.fail(f"{message}. See: {self.prog} --help")
 
     def fail(self, message: str) -> NoReturn:
+        """Report any fault, and exit."""
         self.exit(2, f"jaxunc: error: {escape_invisible(message)}\n")
 
 
 class _CommandParser(_Parser):
-    """A parser of the arguments of one command, which imports the command's module when it parses."""
+    """A parser of the arguments of one command; the command's module is imported when the parser is used."""
 
     def __init__(self, *, command: str, **kwargs: Any):
         super().__init__(**kwargs)
         self._command = command
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Import the command, add its arguments to the parser, refuse unknown options, and parse."""
+        """Import the command, add its arguments to the parser, and parse ``args``; unknown options end the program."""
         command = _command_module(self._command)
         self.description = command.DETAILS
         command.add_arguments(self)
@@ -86,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         options = {f"--{name.replace('_', '-')}" for name in vars(args)}
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = lambda message, *where: _show(f"warning: {in_options(str(message), options)}")
+                warnings.showwarning = lambda message, *_: _show(f"warning: {in_options(str(message), options)}")
                 # A damaged entry is compiled again; it may be one that another process is writing.
                 warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
                 if use_compilation_cache() is not None:
@@ -115,9 +117,9 @@ def _command_module(name: str) -> Any:
 
 @contextmanager
 def _name_absent_packages(parser: _Parser) -> Iterator[None]:
-    """Return a context that reports an absent package of the extra ``cli``, or onnx, by ``parser.fail``, which exits.
+    """Return a context in which an ImportError for an absent package ends the program, with a line that names it.
 
-    Any other ImportError is a bug, and keeps its traceback.
+    That holds for packages of the extra ``cli`` and for onnx. Any other ImportError is a bug, and is raised.
     """
     try:
         yield
@@ -131,7 +133,7 @@ def _name_absent_packages(parser: _Parser) -> Iterator[None]:
 
 
 def _absent_platform() -> str | None:
-    """Return JAX_PLATFORMS of the environment if JAX finds no device; None if it finds one, or nothing is set."""
+    """Return the environment's JAX_PLATFORMS if JAX finds no device of it; None if JAX finds one or it is not set."""
     platforms = os.environ.get("JAX_PLATFORMS")
     try:
         jax.devices()
@@ -141,14 +143,14 @@ def _absent_platform() -> str | None:
 
 
 def _message_of(error: Exception) -> str:
-    """Return the message of an error; for an error of a file, its path and the system's message."""
+    """Return an error's message, or its class's name if it has none; for a file's error its path and what failed."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error) or type(error).__name__
 
 
 def _silence_loading() -> None:
-    """Silence XLA's messages about programs that it loads, unless the user has set a level of logging.
+    """Silence XLA's messages about compiled programs that it loads, unless the user has set a level of logging.
 
     On some processors XLA prints two lines of error for each program, about preferences that it set itself. The program
     is loaded all the same. JAX's own warnings and errors are still shown.
@@ -162,10 +164,12 @@ def _silence_loading() -> None:
 
 
 def _show(line: str) -> None:
+    """Print a line on standard error, as the program's."""
     print(f"jaxunc: {escape_invisible(line)}", file=sys.stderr)
 
 
 def _parser() -> _Parser:
+    """Return the parser of the command line, which has a parser of each command."""
     parser = _Parser(prog="jaxunc", description=_ABOUT)
     parser.add_argument("--version", action="version", version=f"jaxunc {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command", parser_class=_CommandParser)

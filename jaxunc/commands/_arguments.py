@@ -13,6 +13,7 @@ _LARGEST = 2**31 - 1
 
 
 def integer(text: str) -> int:
+    """Return the integer that an argument's text holds; raise an ArgumentTypeError for other texts."""
     try:
         return int(text)
     except ValueError:
@@ -20,7 +21,10 @@ def integer(text: str) -> int:
 
 
 def integer_from(least: int) -> Callable[[str], int]:
-    """Return a function that reads an integer from ``least`` to 2³¹ - 1; others raise an ArgumentTypeError."""
+    """Return a function that reads an argument as an integer from ``least`` to 2³¹ - 1.
+
+    The function raises an ArgumentTypeError for other texts.
+    """
 
     def read(text: str) -> int:
         if not least <= (value := integer(text)) <= _LARGEST:
@@ -31,13 +35,13 @@ def integer_from(least: int) -> Callable[[str], int]:
 
 
 def unknown(text: str, names: Iterable[str]) -> str:
-    """Return the message that ``text`` is unknown, with all known names and the one that is most like it."""
+    """Return the message that ``text`` is none of ``names``, with all names and the one that is most like the text."""
     choices = tuple(names)
     return f"{text!r} is unknown.{suggest(text, choices)} Known are {', '.join(choices)}"
 
 
 def choice(names: Iterable[str]) -> dict[str, Any]:
-    """Return the keywords of ``add_argument`` for an argument that takes one of the names.
+    """Return keywords of ``ArgumentParser.add_argument`` for an argument that must be one of ``names``.
 
     The ``choices`` of `argparse` are not used: each version of Python words their refusal differently.
     """
@@ -52,6 +56,7 @@ def choice(names: Iterable[str]) -> dict[str, Any]:
 
 
 def number(text: str) -> float:
+    """Return the float that an argument's text holds; raise an ArgumentTypeError for other texts."""
     try:
         return float(text)
     except ValueError:
@@ -59,12 +64,18 @@ def number(text: str) -> float:
 
 
 def end_of_range(text: str) -> float | None:
-    """Read an end of a range: a number, or None for the word ``none`` (no limit)."""
+    """Return the end of a range that an argument's text holds: a float, or None for the word ``none`` (no limit).
+
+    Raises an ArgumentTypeError for other texts.
+    """
     return None if text == "none" else number(text)
 
 
 def printed(text: str) -> str:
-    """Return the text as a line for standard output, with escapes if the output's encoding lacks one of its letters."""
+    """Return a text as standard output can print it, with invisible characters as escapes.
+
+    If the output's encoding lacks a letter of the text, all letters beyond ASCII become escapes.
+    """
     text = escape_invisible(text)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -74,7 +85,7 @@ def printed(text: str) -> str:
 
 
 def add_marks(parser: argparse.ArgumentParser) -> None:
-    """Add to a parser the options ``--decimal`` and ``--thousands``, the marks in numbers of text files."""
+    """Add the options ``--decimal`` and ``--thousands``, the marks in numbers of text files, to a parser."""
     add = parser.add_argument
     add("--decimal", metavar="MARK", help="mark before decimals in text files: . or , (default: as the file shows)")
     add("--thousands", metavar="MARK", help="mark between thousands there: . , ' or a space (default: as it shows)")
@@ -94,13 +105,19 @@ def in_options(message: str, options: set[str]) -> str:
     """
     text = " ".join(message.split())
     for keyword, option in _OPTIONS.items():
-        if option in options:
-            text = re.sub(rf"(?<![-\w.(]){keyword}=('?)([^\s';,]+)\1 or '(\w+)'", rf"{option} \2 or {option} \3", text)
-            text = re.sub(rf"(?<![-\w.(]){keyword}=('?)([^\s';,]+)\1", rf"{option} \2", text)
-            text = re.sub(rf"\({keyword}\)", f"({option})", text)
+        if option not in options:
+            continue
+        assignment = rf"(?<![-\w.(]){keyword}=('?)([^\s';,]+)\1"  # counts='oob'; not --counts=oob or f(counts='oob')
+        text = re.sub(rf"{assignment} or '(\w+)'", rf"{option} \2 or {option} \3", text)
+        text = re.sub(assignment, rf"{option} \2", text)
+        text = re.sub(rf"\({keyword}\)", f"({option})", text)
     for mark in ("decimal", "thousands"):
-        if f"--{mark}" in options:  # a mark may be a comma or a space, and a quotation mark for the shell
-            text = re.sub(
-                rf"\b{mark}=(?:'([^'])'|\"(')\")", lambda hit, mark=mark: f"--{mark} {quote(hit[1] or hit[2])}", text
-            )
+        if f"--{mark}" not in options:
+            continue
+
+        def option_for(match: re.Match[str], mark: str = mark) -> str:
+            """Return the option with its mark, which may be a comma, a space or a quotation mark, for the shell."""
+            return f"--{mark} {quote(match[1] or match[2])}"
+
+        text = re.sub(rf"\b{mark}=(?:'([^'])'|\"(')\")", option_for, text)
     return text

@@ -33,7 +33,8 @@ class Option(NamedTuple):
     argument: dict[str, Any]  # further keywords of ``add_argument``
 
 
-_NAME, _WHOLE = {"metavar": "NAME"}, {"type": integer_from(1), "metavar": "N"}
+_NAME = {"metavar": "NAME"}
+_WHOLE = {"type": integer_from(1), "metavar": "N"}
 _WHOSE = "whose counts the leaves hold: inbag, train, oob, held_out; of numbers also cross_fit"
 _FOREST = "the forest, of combined, cautious and uncertain (default: random-forest)"
 _COMBINER = "the combiner of combined and random-trees (default: the estimator's own)"
@@ -63,7 +64,7 @@ OF_NUMBERS = ("law", "coverage_by", "support", "step")  # options that choose th
 class Estimator(NamedTuple):
     """An estimator that the command fits."""
 
-    kind: str  # its class in `jaxunc.estimators`
+    kind: str  # name of its class in `jaxunc.estimators`
     options: tuple[str, ...]  # options that set keywords of this class
     forest: str = ""  # ending of the names of scikit-learn's forests that it wraps; empty if it grows its own trees
     fixed: Mapping[str, Any] = {}  # further keywords, which no option sets
@@ -74,9 +75,13 @@ class Estimator(NamedTuple):
         ``imports`` says whether it takes over a fitted forest, for which options of growing change nothing, and
         ``with_data`` whether there are rows.
         """
-        if imports:
-            return {name for name in self.options if name != "seed" and (with_data or name != "counts")}
-        return {*self.options, *(("forest", *GROWING) if self.forest else ())}
+        names = set(self.options)
+        if not imports:
+            return names | {"forest", *GROWING} if self.forest else names
+        names.discard("seed")
+        if not with_data:
+            names.discard("counts")
+        return names
 
 
 GROWING = ("trees", "leaf_size", "depth", "seed")  # options that set how a forest is grown
@@ -108,10 +113,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Fit or take over a model, save it, and print what was saved; raises a ValueError or an OSError for faults."""
+    """Fit or take over a model, save it, and print what was saved.
+
+    Raises a ValueError for wrong arguments or data, and an OSError if a file cannot be read or written.
+    """
     from rich.console import Console
 
-    from jaxunc.regression import LeafMoments
     from jaxunc.storage import describe, save
     from jaxunc.streaming import is_same_file
 
@@ -129,21 +136,32 @@ def run(args: argparse.Namespace) -> None:
         _check_read(args.output, model)
     description = describe(args.output)
     kind = description.kind + (f", {description.combiner}" if description.combiner else "")
-    if hasattr(model, "classes_"):
-        answers = "classes " + ", ".join(map(str, model.classes_[:10]))
-    else:
-        leaves = model.moments_.kept
-        low, high = model.bins_.table[[0, -1], [0, -1]]
-        if isinstance(model.moments_, LeafMoments):
-            means = leaves.table[:, 0]
-            low, high = (leaves.centre + leaves.scale * float(end) for end in (means.min(), means.max()))
-        answers = f"numbers from {low:.6g} to {high:.6g}"
+    answers = _describe_answers(model)
     line = f"{args.output}: {kind}; {description.columns} columns, {answers}; {description.n_bytes / 1e6:.1f} MB"
     Console(highlight=False).print(printed(line), soft_wrap=True, markup=False)
 
 
+def _describe_answers(model: Any) -> str:
+    """Return what a fitted estimator predicts, as text: its first ten classes, or the range of its numbers."""
+    from jaxunc.regression import LeafMoments
+
+    if hasattr(model, "classes_"):
+        return "classes " + ", ".join(map(str, model.classes_[:10]))
+    if isinstance(model.moments_, LeafMoments):
+        leaves = model.moments_.kept
+        means = leaves.table[:, 0]  # of the leaves, in units of the scale
+        low = leaves.centre + leaves.scale * float(means.min())
+        high = leaves.centre + leaves.scale * float(means.max())
+    else:
+        low, high = model.bins_.table[[0, -1], [0, -1]]
+    return f"numbers from {low:.6g} to {high:.6g}"
+
+
 def _print_coverage(args: argparse.Namespace, model: Any) -> None:
-    """Print the coverage of the model's intervals for values of the column of ``--coverage-by``, the least first."""
+    """Print how often the model's intervals hold, for each value of the column of ``--coverage-by``, the least first.
+
+    At most `MOST_VALUES` values are printed, and nothing for a model without that column.
+    """
     shares = getattr(model, "coverage_by_value_", None) or {}
     for value, (rows, share) in sorted(shares.items(), key=lambda item: item[1].share)[:MOST_VALUES]:
         held = f"hold {100 * share:.0f}% of {rows} rows" if rows else "were tried on no row"
@@ -152,7 +170,10 @@ def _print_coverage(args: argparse.Namespace, model: Any) -> None:
 
 
 def _check_read(path: str, model: Any) -> None:
-    """Print a note if ``jaxunc predict`` cannot read the pipeline saved at ``path``, or no text files with it."""
+    """Print a note if ``jaxunc predict`` cannot read the model saved at ``path``, or cannot read text files with it.
+
+    ``model`` is the saved estimator, which holds a pipeline.
+    """
     from jaxunc.storage import load
 
     if model._raw_types is None:
@@ -170,27 +191,34 @@ def _check_read(path: str, model: Any) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """Return the message that says what remains of an interrupted run."""
+    """Return what to tell a user who interrupted the run: what remains of it."""
     return "nothing was saved"
 
 
 def _estimator_of_options(args: argparse.Namespace) -> str | None:
-    """Return the name of the estimator that the options choose; None if the target decides between two of them."""
-    if args.estimator is not None or any(getattr(args, name) is not None for name in OF_NUMBERS):
-        return args.estimator or "uncertain"
+    """Return the name in `ESTIMATORS` that the options choose.
+
+    None if the target decides: "combined" for classes, "uncertain" for numbers.
+    """
+    if args.estimator is not None:
+        return args.estimator
+    if any(getattr(args, name) is not None for name in OF_NUMBERS):
+        return "uncertain"
     return "combined" if args.combiner is not None else None
 
 
 def _check_options(args: argparse.Namespace) -> None:
-    """Raise a ValueError for an option that would change nothing, and for files or options that are missing."""
+    """Raise a ValueError for options that are missing, contradict each other or would change nothing."""
     for is_refused, message in (*_input_faults(args), *_option_faults(args)):
         if is_refused:
             raise ValueError(message)
 
 
 def _input_faults(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
-    """Return faults of the options that name files, each as (whether it is the case, message)."""
-    imports, has_data, has_target = args.pickled is not None, args.data is not None, args.target is not None
+    """Return possible faults of the options that name files, each as (whether ``args`` have it, message)."""
+    imports = args.pickled is not None
+    has_data = args.data is not None
+    has_target = args.target is not None
     estimator = _estimator_of_options(args) or "combined"
     return (
         (
@@ -217,7 +245,10 @@ def _input_faults(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
 
 
 def _option_faults(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
-    """Return faults of options that would change nothing, or contradict others: (whether it is the case, message)."""
+    """Return possible faults of options that choose and grow the model, each as (whether ``args`` have it, message).
+
+    Such an option would change nothing, or contradicts another one.
+    """
     is_default = args.counts is None and args.estimator == "cautious" and args.pickled is None
     note = " (the default of cautious)" if is_default else ""
     return (
@@ -240,14 +271,18 @@ def _option_faults(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
 
 
 def _unread_fault(args: argparse.Namespace) -> tuple[bool, str]:
-    """Return whether the estimator leaves some option unread, and a message that names such options."""
-    estimator, imports = _estimator_of_options(args), args.pickled is not None
+    """Return whether an option is set that the estimator does not read, and a message that names all such options."""
+    estimator = _estimator_of_options(args)
+    imports = args.pickled is not None
     readable = ESTIMATORS[estimator or "combined"].readable(imports=imports, with_data=args.data is not None)
     unread = [name for name in sorted(OPTIONS) if getattr(args, name) is not None and name not in readable]
-    reader = [] if estimator is None else [f"--estimator {estimator}"]
-    reader += ["a forest that --import takes over"] if imports else []
+    reader = []
     if estimator is None:
-        readable |= {*OF_NUMBERS}  # each of these would choose the estimator that reads it
+        readable |= set(OF_NUMBERS)  # each of these would choose the estimator that reads it
+    else:
+        reader.append(f"--estimator {estimator}")
+    if imports:
+        reader.append("a forest that --import takes over")
     return bool(unread), (
         f"{', '.join(map(_flag, unread))} would change nothing with {' of '.join(reader)}, which takes "
         f"{', '.join(map(_flag, sorted(readable)))}. Leave it out."
@@ -255,11 +290,15 @@ def _unread_fault(args: argparse.Namespace) -> tuple[bool, str]:
 
 
 def _flag(name: str) -> str:
+    """Return the option as it is written in the command line: "--leaf-size" for the name "leaf_size"."""
     return "--" + name.replace("_", "-")
 
 
 def _fit_new(args: argparse.Namespace) -> Any:
-    """Return an estimator fitted to the rows of the file DATA, and print notes on the data."""
+    """Return an estimator fitted to the rows of the file DATA, and print notes on the data.
+
+    Sets ``args.estimator`` to the name of the estimator if the target decided.
+    """
     import pandas as pd
 
     from jaxunc.streaming import wished_notation
@@ -267,13 +306,18 @@ def _fit_new(args: argparse.Namespace) -> Any:
 
     from ._training import check_combiner, keep_notation, training_data, with_levels
 
-    estimator_named = _estimator_of_options(args)
-    of_sklearn = estimator_named in (None, "combined", "cautious", "uncertain")
-    numbers = None if estimator_named is None else estimator_named == "uncertain"
-    settings: dict[str, Any] = {"with_booleans": of_sklearn, "numbers": numbers}
-    wish = wished_notation(args.decimal, args.thousands)
-    X, y, notes, notation = training_data(args.data, args.target, args.drop, args.words, **settings, wish=wish)
-    args.estimator = estimator_named or ("uncertain" if y.dtype.kind == "f" else "combined")
+    estimator = _estimator_of_options(args)  # None: the target decides
+    of_sklearn = estimator in (None, "combined", "cautious", "uncertain")
+    X, y, notes, notation = training_data(
+        args.data,
+        args.target,
+        args.drop,
+        args.words,
+        with_booleans=of_sklearn,
+        numbers=None if estimator is None else estimator == "uncertain",
+        wish=wished_notation(args.decimal, args.thousands),
+    )
+    args.estimator = estimator or ("uncertain" if y.dtype.kind == "f" else "combined")
     for line in notes:
         print(escape_invisible(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
     if args.combiner is not None:
@@ -284,7 +328,8 @@ def _fit_new(args: argparse.Namespace) -> Any:
     else:
         # scikit-learn's trees compare the positions of words in their sorted order, as in jaxunc compare.
         codes = pd.DataFrame(encode_instances(X, columns).values, columns=X.columns)
-        if (by := args.coverage_by) in X.columns and X[by].dtype.kind in "iuf":
+        by = args.coverage_by
+        if by in X.columns and X[by].dtype.kind in "iuf":
             codes[by] = X[by]  # strata are looked up by the column's values, which float32 would round
         model = with_levels(_model(args).fit(codes, y), columns)
     keep_notation(model, notation)
@@ -294,15 +339,17 @@ def _fit_new(args: argparse.Namespace) -> Any:
 def _model(args: argparse.Namespace, forest: Any = None, **settings: Any) -> Any:
     """Return the estimator that the options describe, not fitted.
 
-    It wraps ``forest``, or else the forest of the options. ``settings`` are keywords that prevail over the options.
+    It wraps ``forest`` or, if that is None, the forest that the options describe. ``settings`` are keywords of the
+    estimator, which prevail over the options.
     """
     from jaxunc import estimators
 
     estimator = ESTIMATORS[args.estimator]
     keywords = {**estimator.fixed, **_keywords(args, estimator.options), **settings}
-    ends, step = keywords.pop("support", None), keywords.pop("step", None)
+    ends = keywords.pop("support", None)
+    step = keywords.pop("step", None)
     if ends or step:
-        low, high = ends or (None, None)
+        low, high = ends or (None, None)  # None: no limit
         limits = (-math.inf if low is None else low, math.inf if high is None else high)
         keywords["support"] = limits if step is None else (*limits, step)
     if not estimator.forest:
@@ -313,7 +360,10 @@ def _model(args: argparse.Namespace, forest: Any = None, **settings: Any) -> Any
 
 
 def _forest(args: argparse.Namespace, ending: str) -> Any:
-    """Return scikit-learn's forest or tree that the options describe; ``ending`` is "Classifier" or "Regressor"."""
+    """Return scikit-learn's forest or tree that the options describe, not fitted.
+
+    ``ending`` is that of its class's name, "Classifier" or "Regressor".
+    """
     from sklearn import ensemble, tree
 
     if args.forest == "single-tree":
@@ -323,14 +373,24 @@ def _forest(args: argparse.Namespace, ending: str) -> Any:
 
 
 def _keywords(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return {keyword: value} of the options of these names; options that are absent have their defaults, if any."""
-    values = {name: getattr(args, name) for name in names}
-    values = {name: OPTIONS[name].default if value is None else value for name, value in values.items()}
-    return {OPTIONS[name].keyword: value for name, value in values.items() if value is not None}
+    """Return {keyword: value} of the options with these names; an absent option has its default, or is left out."""
+    keywords = {}
+    for name in names:
+        option = OPTIONS[name]
+        value = getattr(args, name)
+        if value is None:
+            value = option.default
+        if value is not None:
+            keywords[option.keyword] = value
+    return keywords
 
 
 def _take_over(args: argparse.Namespace) -> Any:
-    """Return an estimator around the fitted model of ``--import``, with the rows of ``DATA`` if it is passed."""
+    """Return an estimator around the fitted model of ``--import``, which learns from the rows of DATA if there are any.
+
+    Sets ``args.estimator`` to the estimator's name. Raises a ValueError without ``--trust``, or if model, data and
+    options do not go together.
+    """
     from jaxunc.streaming import wished_notation
 
     from ._training import check_combiner, keep_notation, rows_of_a_fit, unpickle
@@ -341,8 +401,8 @@ def _take_over(args: argparse.Namespace) -> Any:
             "--trust; what is saved then holds no code."
         )
     fitted, is_number = unpickle(args.pickled)
-    estimator_named = _estimator_of_options(args) or ("uncertain" if is_number else "combined")
-    if is_number != (estimator_named == "uncertain"):
+    estimator = _estimator_of_options(args) or ("uncertain" if is_number else "combined")
+    if is_number != (estimator == "uncertain"):
         raise ValueError(
             f"--import={args.pickled!r} holds a {type(fitted).__name__}, which predicts "
             f"{'numbers: take --estimator uncertain' if is_number else 'classes: take combined or cautious'}."
@@ -352,20 +412,20 @@ def _take_over(args: argparse.Namespace) -> Any:
             f"--import={args.pickled!r} holds a {type(fitted).__name__}; how far a forest is off is learned from rows. "
             "Add DATA --target COLUMN: the rows that it was fitted on, or others."
         )
-    args.estimator = estimator_named
+    args.estimator = estimator
     if args.combiner is not None:
         check_combiner(args.combiner, len(fitted.classes_), learns=args.data is not None)
     if args.data is None:
         return _fit_without_rows(args, fitted)
-    data = rows_of_a_fit(
-        args.data, args.target, args.drop, fitted, numbers=is_number, wish=wished_notation(args.decimal, args.thousands)
-    )
+    wish = wished_notation(args.decimal, args.thousands)
+    data = rows_of_a_fit(args.data, args.target, args.drop, fitted, numbers=is_number, wish=wish)
     model = _fit_to_rows(args, fitted, data)
     keep_notation(model, data.notation)
     return model
 
 
 def _fit_without_rows(args: argparse.Namespace, fitted: Any) -> Any:
+    """Return an estimator around a fitted forest, whose leaves keep the counts of the forest's own fit."""
     from sklearn.frozen import FrozenEstimator
 
     setting = {"counts": "inbag"} if args.estimator == "cautious" else {"combiner": args.combiner or "mixture"}
@@ -373,18 +433,23 @@ def _fit_without_rows(args: argparse.Namespace, fitted: Any) -> Any:
 
 
 def _fit_to_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
-    """Return an estimator around a fitted forest that learns from rows, or counts them in leaves; print which."""
+    """Return an estimator around a fitted forest, fitted to rows: it learns from them, or counts them in leaves.
+
+    Without ``--counts`` it is found out whether the forest has seen the rows. Notes on them are printed.
+    """
     from sklearn.frozen import FrozenEstimator
 
     from ._training import counts_of_rows
 
-    numbers = args.estimator == "uncertain"
-    X, y, notes, _ = data
-    counts, note = args.counts or "inbag", None
-    if args.counts is None and (args.combiner in (None, "learned") or args.estimator == "cautious" or numbers):
+    X, y = data.X, data.y
+    notes = list(data.notes)
+    counts = args.counts or "inbag"
+    reads_rows = args.combiner in (None, "learned") or args.estimator in ("cautious", "uncertain")
+    if args.counts is None and reads_rows:
         counts, note = counts_of_rows(fitted, X, y)
-    for line in (*notes, *([note] if note else [])):
-        print(escape_invisible(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
+        notes.append(note)
+    for note in notes:
+        print(escape_invisible(f"jaxunc: {args.data}: {note}"), file=sys.stderr)
     frozen = FrozenEstimator(fitted)
     if args.estimator != "combined":
         return _model(args, frozen, counts=counts).fit(X, y)

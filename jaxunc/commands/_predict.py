@@ -18,6 +18,7 @@ DETAILS = (
 )
 
 _ALIKE = ("s", "confidence", "chunk_rows", "reject", "rows", "k", "kind", "quantiles", "decimal", "thousands", "costs")
+"""Options that have the names of the keywords of `predict_files` that they set."""
 _BY_FIELD_S = {"CautiousReport": {"interval", "set"}, "GeneralizedVote": {"set"}, "AveragedIntervals": {"interval"}}
 """Outputs that a combiner answers by its own field s, so that ``--s`` does not reach them."""
 
@@ -63,33 +64,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Answer the rows of the data files, write the answers, and print their number."""
+    """Answer the rows of the data files, write the answers, and print the number of rows.
+
+    Raises a ValueError for wrong arguments, data or models, and an OSError if a file cannot be read or written.
+    """
     from jaxunc.streaming import predict_files
 
     _check_options(args)
-    coverage = args.coverage[0] if args.coverage is not None and len(args.coverage) == 1 else args.coverage
+    coverage = args.coverage
+    if coverage is not None and len(coverage) == 1:
+        coverage = coverage[0]
     names = (*_ALIKE, "outputs", "features", "keep", "by_class")
     settings = {name: getattr(args, name) for name in names} | {"limits": args.limit, "coverage": coverage}
     settings = {name: value for name, value in settings.items() if value is not None}
-    with nullcontext() if args.quiet or not sys.stderr.isatty() else _bar() as show:
+    is_silent = args.quiet or not sys.stderr.isatty()
+    with nullcontext() if is_silent else _bar() as show:
         manifest = predict_files(args.model, args.data, args.output, file_format=args.format, progress=show, **settings)
     print(printed(f"{args.output}: {manifest['rows']:,} rows in {len(manifest['parts'])} files"))
 
 
 @contextmanager
 def _bar() -> "Iterator[Callable[[RunProgress], None]]":
-    """Return a context whose value is a function that shows a `RunProgress` as a bar on standard error."""
+    """Return a context with a progress bar on standard error; its value is a function that shows a `RunProgress`."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(highlight=False, stderr=True)
-    columns = "{task.completed:,.0f} rows", "{task.fields[speed]:,.0f} rows/s"
-    bar = Progress(TextColumn(columns[0]), BarColumn(), TextColumn(columns[1]), TimeRemainingColumn(), console=console)
+    rows = TextColumn("{task.completed:,.0f} rows")
+    speed = TextColumn("{task.fields[speed]:,.0f} rows/s")
+    bar = Progress(rows, BarColumn(), speed, TimeRemainingColumn(), console=console)
     task = bar.add_task("", total=None, speed=0.0)
 
-    def show(now: "RunProgress") -> None:
+    def show(progress: "RunProgress") -> None:
         bar.start()
-        bar.update(task, completed=now.done, total=now.total, speed=now.rows_per_second)
+        bar.update(task, completed=progress.done, total=progress.total, speed=progress.rows_per_second)
 
     try:
         yield show
@@ -105,21 +113,24 @@ def _check_options(args: argparse.Namespace) -> None:
     from jaxunc.streaming import describe_model, load_model, reads_s
 
     description = describe_model(args.model)
-    outputs = set(args.outputs or ()) - ({"set"} if args.coverage is not None else set())
-    with_own_s = _BY_FIELD_S.get(description.combiner or "", set())
-    reading_s = (outputs & {"interval", "set", "idm_interval", "cautious_set"}) - with_own_s
-    if reading_s == {"set"} and args.s is not None and not reads_s(load_model(args.model), args.outputs):
-        reading_s = set()  # these sets are made of probabilities, which do not depend on s
-    if args.s is not None and description.kind == "UncertainForestRegressor":
-        raise ValueError("--s would change nothing: MODEL predicts numbers, and its law makes their intervals.")
-    if args.s is not None and not reading_s:
-        why = f"; the model answers {' and '.join(sorted(with_own_s))} with its own s" if with_own_s else ""
-        raise ValueError(f"--s would change nothing: add --outputs interval or cautious_set, or leave it out{why}.")
+    outputs = set(args.outputs or ())
+    if args.coverage is not None:
+        outputs.discard("set")  # a set of a coverage does not depend on s
+    if args.s is not None:
+        fixed = _BY_FIELD_S.get(description.combiner or "", set())  # outputs that read the combiner's own s
+        reading_s = (outputs & {"interval", "set", "idm_interval", "cautious_set"}) - fixed
+        if reading_s == {"set"} and not reads_s(load_model(args.model), args.outputs):
+            reading_s = set()  # these sets are made of probabilities, which do not depend on s
+        if description.kind == "UncertainForestRegressor":
+            raise ValueError("--s would change nothing: MODEL predicts numbers, and its law makes their intervals.")
+        if not reading_s:
+            why = f"; the model answers {' and '.join(sorted(fixed))} with its own s" if fixed else ""
+            raise ValueError(f"--s would change nothing: add --outputs interval or cautious_set, or leave it out{why}.")
     if args.confidence is not None and ("trees_polled" not in outputs or description.kind == "bound vote"):
         why = "the vote has its own" if description.kind == "bound vote" else "add --outputs trees_polled"
         raise ValueError(f"--confidence would change nothing: {why}, or leave it out.")
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """Return the message that says what remains of an interrupted run."""
+    """Return what to tell a user who interrupted the run: what remains of it."""
     return "what is finished is kept, and the same command goes on from there"

@@ -54,7 +54,7 @@ MOST_LEVELS = 100  # most different values of a text column that is used althoug
 
 
 def check_output(path: str) -> None:
-    """Raise a ValueError unless the path is that of a file that can be made."""
+    """Raise a ValueError unless a file can be made at ``path``, in a folder that exists."""
     folder = Path(path).parent
     if not path or Path(path).is_dir():
         raise ValueError(
@@ -85,33 +85,39 @@ def training_data(
     numbers: bool | None = False,
     wish: Notation,
 ) -> Data:
-    """Return the rows of a file that have a target; raise a ValueError if its data cannot be fitted.
+    """Return the rows of a file that have a target, for a new model to be fitted to.
 
-    Targets are numbers if ``numbers`` is True, and labels if it is False; None decides by the column. The columns
+    Targets are numbers if ``numbers`` is True, and labels if it is False; with None the column decides. The columns
     ``drop`` are left out, and the text columns ``words`` may have more than `MOST_LEVELS` values. With
-    ``with_booleans``, for scikit-learn, columns of bools with missing values become nullable bools. ``wish`` is the
-    notation by the options.
+    ``with_booleans``, for scikit-learn, columns of bools with missing values become nullable bools. ``wish`` has the
+    marks in numbers that the options name.
+
+    Raises a ValueError if the file or its data cannot be fitted.
     """
     table, missing_note = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     _check_types(table.schema, path, target)
     frame = as_frame(table)
     X = numbers_as_floats(cast(pd.DataFrame, frame.drop(columns=target)), with_booleans=with_booleans)
     column = cast(pd.Series, frame[target])
-    y, target_notes = number_target(column, path, numbers, options=_OPTIONS), []
+    notes = [missing_note] if missing_note else []
+    y = number_target(column, path, numbers, options=_OPTIONS)
     if y is None:
-        y, target_notes = class_values(column, path), _many_integers(column) if numbers is None else []
+        y = class_values(column, path)
+        if numbers is None:
+            notes += _many_integers(column)
     elif numbers is None:
-        target_notes = [f"{target!r} is a number of {len(np.unique(y))} different values, so a regressor is fitted."]
+        notes.append(f"{target!r} is a number of {len(np.unique(y))} different values, so a regressor is fitted.")
     _check_numbers(X, path, target, wish)
     _check_words(X, words, path)
-    return Data(X, y, [*([missing_note] if missing_note else []), *target_notes, *_doubts(X, y)], notation_of(table))
+    return Data(X, y, [*notes, *_doubts(X, y)], notation_of(table))
 
 
 def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any, *, numbers: bool, wish: Notation) -> Data:
-    """Return the rows of a file that have a target, for the fitted model ``fitted``.
+    """Return the rows of a file that have a target, for the model ``fitted``, which was fitted before.
 
-    Columns that the model was not fitted on are left out, whatever they hold, as are those that ``--drop`` names,
-    ``drop``. Targets are ``numbers`` or labels. ``wish`` has the notation that the options ask for.
+    Columns that the model was not fitted on are left out, whatever they hold, as are the columns ``drop``. ``numbers``
+    says whether targets are numbers, or labels. ``wish`` has the marks in numbers that the options name. Raises a
+    ValueError for faults of the file or the target.
     """
     table, missing_note = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     frame = as_frame(table)
@@ -127,22 +133,32 @@ def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any, *, numbe
         X[name] = column.where(column.notna(), np.nan)  # the missing value that pandas' readers give
     column = cast(pd.Series, frame[target])
     y = number_target(column, path, numbers, options=_OPTIONS)
-    y = class_values(column, path) if y is None else y
+    if y is None:
+        y = class_values(column, path)
     # A frame or an array, as the model was fitted to; some steps do not keep which.
     rows = X.to_numpy() if names is None and hasattr(model_or_pipeline, "n_features_in_") else X
     return Data(rows, y, [missing_note] if missing_note else [], notation_of(table))
 
 
 def counts_of_rows(fitted: Any, X: Any, y: np.ndarray) -> tuple[str, str]:
-    """Return the value of ``counts`` that suits a fitted model and these rows, and a sentence that says why."""
+    """Return the value of ``counts`` that suits a fitted model and rows, and a clause that says why.
+
+    ``X`` holds the raw rows and ``y`` their targets. For a classifier of scikit-learn that was fitted to these rows it
+    is "oob" if the trees have bags, else "inbag". For a regressor with bags that was fitted to as many rows it is
+    "oob". In all other cases it is "held_out".
+
+    Raises a ValueError if a classifier with bags was fitted to as many rows, but not to these.
+    """
     whole, forest, _ = without_transform(FrozenEstimator(fitted))[0]
     rows = transformed(steps_of(whole), X)
     if library_of(forest) != "sklearn":
         return "held_out", f"the {len(y)} rows are taken as held out: they must be none that the model was fitted on"
     out_of_bag = "oob", f"of the {len(y)} rows each is read through the trees that were grown without it"
-    if is_regressor(forest):  # UncertainForestRegressor checks whether it was grown on these rows
-        may_be_unseen = has_bags(forest) and getattr(forest, "_n_samples", None) == len(y)
-        return out_of_bag if may_be_unseen else ("held_out", f"the {len(y)} rows count as held out")
+    if is_regressor(forest):
+        # UncertainForestRegressor checks whether the forest was grown on these rows: here their number suffices.
+        if has_bags(forest) and getattr(forest, "_n_samples", None) == len(y):
+            return out_of_bag
+        return "held_out", f"the {len(y)} rows count as held out"
     if has_bags(forest):
         try:
             oob_mask(forest, len(y), X=rows, y=y, groups=np.arange(len(y)))
@@ -163,14 +179,22 @@ def counts_of_rows(fitted: Any, X: Any, y: np.ndarray) -> tuple[str, str]:
 
 
 def _doubts(X: pd.DataFrame, y: np.ndarray) -> tuple[str, ...]:
-    """Return warnings on the data: columns that leak the label or number the rows, texts that look like numbers."""
+    """Return warnings on raw columns ``X`` and targets ``y``, a sentence each.
+
+    They name columns that leak the label, columns that number the rows, and texts that look like numbers.
+    """
     values = dict(zip(X.columns, encode_instances(X, fit_columns(X)).values.T, strict=True))
-    leaks = () if y.dtype.kind == "f" else describe_leaks(values, np.unique(y, return_inverse=True)[1])
+    leaks = ()
+    if y.dtype.kind != "f":  # labels
+        leaks = describe_leaks(values, np.unique(y, return_inverse=True)[1])
     return *leaks, *describe_counters(values), *describe_number_texts(X)
 
 
 def _check_types(schema: pa.Schema, path: str, target: str) -> None:
-    """Raise a ValueError for columns of lists or bytes, and for dates or times in columns other than the target."""
+    """Raise a ValueError for columns of lists or bytes, and for dates or times in columns besides ``target``.
+
+    ``path`` names the file in the message.
+    """
     type_tests = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary)
     if nested := [field.name for field in schema if any(is_type(field.type) for is_type in type_tests)]:
         raise ValueError(
@@ -185,7 +209,10 @@ def _check_types(schema: pa.Schema, path: str, target: str) -> None:
 
 
 def _many_integers(column: pd.Series) -> list[str]:
-    """Return a note, in a list, that many different integers are taken for classes; else an empty list."""
+    """Return a note, in a list, that a target's integers are taken for classes, if there are more than `SOME_CLASSES`.
+
+    Return an empty list for other targets.
+    """
     n_values = int(cast(Any, column.nunique()))
     if column.dtype.kind not in "iu" or n_values <= SOME_CLASSES:
         return []
@@ -194,9 +221,9 @@ def _many_integers(column: pd.Series) -> list[str]:
 
 
 def _check_numbers(X: pd.DataFrame, path: str, target: str, wish: Notation) -> None:
-    """Raise a ValueError, with the row's number in the file, for a float that is infinite or beyond float32.
+    """Raise a ValueError, with the row's number in the file, for a float in ``X`` that is infinite or beyond float32.
 
-    Rows without a ``target`` have numbers, too, so that the file is read once more, in the notation ``wish``.
+    For that number the file is read once more, with the marks ``wish``: rows without a ``target`` are numbered, too.
     """
 
     def row_number(row):
@@ -208,26 +235,32 @@ def _check_numbers(X: pd.DataFrame, path: str, target: str, wish: Notation) -> N
 
 
 def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
-    """Raise a ValueError for text columns of many values that ``words`` does not name, and for names of other columns.
+    """Raise a ValueError for text columns of more than `MOST_LEVELS` values that are not in ``words``.
 
-    Such texts are mostly names of rows, dates or numbers, rather than kinds of things.
+    Such texts are mostly names of rows, dates or numbers, rather than kinds of things. It is also raised if ``words``
+    names a column that holds no texts.
     """
     texts = [name for name in X.columns if X[name].dtype.kind not in "iufb"]
     if others := [name for name in words if name not in texts]:
         raise ValueError(f"--words names {join_names(others)}, which of {path} are no texts: {columns(texts)} are.")
     sizes = {name: int(cast(Any, X[name]).nunique()) for name in texts if name not in words}
-    if many := {name: size for name, size in sizes.items() if size > MOST_LEVELS}:
-        (name, size), typed = next(iter(many.items())), shlex.join(map(str, many))
+    many = [name for name, size in sizes.items() if size > MOST_LEVELS]
+    if many:
+        argument = shlex.join(map(str, many))  # the columns as they are typed in a shell
         raise ValueError(
-            f"{path} has texts of many values in {columns(list(many))}: {size} different ones in {name!r}. Names of "
-            f"rows, leave them out with --drop {typed}; dates and numbers, write them plainly (1234.5, days since the "
-            f"first one); kinds of things, say so with --words {typed}."
+            f"{path} has texts of many values in {columns(many)}: {sizes[many[0]]} different ones in {many[0]!r}. "
+            f"Names of rows, leave them out with --drop {argument}; dates and numbers, write them plainly (1234.5, "
+            f"days since the first one); kinds of things, say so with --words {argument}."
         )
 
 
 def with_levels(model: Any, columns: Columns) -> Any:
-    """Return the estimator, which is fitted to codes, with the columns that made them, so that it takes values."""
-    if (by := getattr(model, "coverage_by", None)) is not None:
+    """Change an estimator that was fitted to codes of levels so that it takes values, and return it.
+
+    ``columns`` are those that turn values into the codes.
+    """
+    by = getattr(model, "coverage_by", None)
+    if by is not None:
         _name_strata(model, cast(Any, columns.levels)[cast(Any, columns.names).index(by)])
     _change_columns(model, lambda _: columns)
     if hasattr(model, "moments_"):
@@ -236,10 +269,10 @@ def with_levels(model: Any, columns: Columns) -> Any:
 
 
 def _name_strata(model: Any, levels: Levels | None) -> None:
-    """Replace the codes by which an estimator keeps its strata by their levels; do nothing if ``levels`` is None."""
+    """Replace the codes of an estimator's strata by their levels; do nothing if ``levels`` is None, for numbers."""
     if levels is None:
         return
-    names = (*levels.values, None)
+    names = (*levels.values, None)  # the last code is that of a missing value
     if model.coverage_by_value_ is not None:
         model.coverage_by_value_ = {names[int(code)]: share for code, share in model.coverage_by_value_.items()}
     if (strata := model.law_.strata) is not None:
@@ -247,12 +280,12 @@ def _name_strata(model: Any, levels: Levels | None) -> None:
 
 
 def keep_notation(model: Any, notation: Notation) -> None:
-    """Give an estimator's columns the notation of the file that it was fitted on."""
+    """Set the notation in a fitted estimator's columns: how numbers are written in the file that it was fitted on."""
     _change_columns(model, lambda columns: dataclasses.replace(columns, **notation._asdict()))
 
 
 def _change_columns(model: Any, change: Callable[[Columns], Columns]) -> None:
-    """Replace the columns of a fitted estimator, wherever it has them, by those that ``change`` makes of them."""
+    """Replace the columns of a fitted estimator by ``change(columns)``, in each of its attributes that holds them."""
 
     def replace_columns(trees):
         return dataclasses.replace(trees, columns=change(trees.columns))
@@ -274,9 +307,9 @@ def _change_columns(model: Any, change: Callable[[Columns], Columns]) -> None:
 
 
 def check_combiner(name: str, n_classes: int, *, learns: bool) -> None:
-    """Raise a ValueError unless a combiner has that name and gives scores to ``n_classes`` classes.
+    """Raise a ValueError unless ``name`` is that of a combiner which gives scores to ``n_classes`` classes.
 
-    The name ``learned`` passes if the estimator learns a combiner (``learns``).
+    If the estimator ``learns`` combiners, the name ``learned`` passes, too.
     """
     names = [key for key in (*COMBINERS, *CONFIGURED) if key not in _OTHER_ANSWERS]
     if learns:
@@ -297,9 +330,9 @@ def check_combiner(name: str, n_classes: int, *, learns: bool) -> None:
 
 
 def unpickle(path: str) -> tuple[Any, bool]:
-    """Return the fitted model of a pickle, and whether it predicts numbers; this runs any code that the pickle holds.
+    """Return (fitted model, whether it predicts numbers) of a pickle; this runs any code that the pickle holds.
 
-    Raises a ValueError for anything but a fitted classifier or regressor.
+    Raises a ValueError if the file at ``path`` is missing, damaged, or holds no fitted classifier or regressor.
     """
     import joblib
 

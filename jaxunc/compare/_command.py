@@ -18,14 +18,15 @@ from jaxunc.commands import add_marks, integer, printed
 from jaxunc.decisions import cost_matrix
 from jaxunc.streaming import Notation, wished_notation
 
-from ._models import read_given_model, read_refitted_model
+from ._decision import decision, further
+from ._models import RefittedModel, read_given_model, read_refitted_model
 from ._page import write_page
 from ._sentences import data_line, data_notes, model_line, run_line
 from ._settings import COMPARED_LAWS, Settings
 from ._store import Results
 from ._study import run as run_study
 from ._table import Table, breast_cancer, positive_class, study_table
-from ._verdict import BASE_RATES, Verdict, arrow, decision, further, shown_value, title, verdict
+from ._verdict import BASE_RATES, Verdict, arrow, shown_value, title, verdict
 
 DETAILS = (
     "Compare combiners, which turn leaf counts of a forest into answers, on your data: random forests and extremely "
@@ -81,17 +82,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """Return what to tell a user who interrupted the run: whether its results were kept."""
+    """Return what to tell a user who interrupted the run: whether results were kept, by ``--report`` in ``args``."""
     return "the same command goes on from here" if args.report else "nothing was written; --report FOLDER keeps results"
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the comparison that the arguments ask for, and print it; raises a ValueError or an OSError on wrong input."""
+    """Run the comparison that the arguments ask for, and print its results.
+
+    Raises a ValueError for wrong arguments or data, and an OSError if a file cannot be read or written.
+    """
     if args.report == "":
         raise ValueError("--report='' names no folder.")
     if args.model is not None:
         _run_on_model(args)
-        return
+    else:
+        _run_on_forests(args)
+
+
+def _run_on_forests(args: argparse.Namespace) -> None:
+    """Grow forests on DATA, or on the shipped data, compare combiners or laws on their leaves, and print the results.
+
+    Raises a ValueError for options that contradict each other or the data, or that would change nothing.
+    """
     if args.trust:
         raise ValueError("--trust changes nothing without --model FILE, a pickle; leave it out.")
     if args.trees is not None and args.forests and set(args.forests) == {"single-tree"}:
@@ -99,19 +111,18 @@ def run(args: argparse.Namespace) -> None:
     if args.laws is not None and (args.combiners is not None or args.data is None):
         conflict = "--combiners is for classes" if args.data is not None else "the shipped data have classes"
         raise ValueError(f"--laws is for a target that is a number, and {conflict}; leave one of them out.")
-    # None: the column itself decides whether the target is a number.
-    numbers = True if args.laws is not None else None if args.combiners is None else False
+    numbers = None  # the column itself decides whether the target is a number
+    if args.laws is not None:
+        numbers = True
+    elif args.combiners is not None:
+        numbers = False
     chosen_values = _collect_options(args, forests="forests", leaf_sizes="leaf_sizes", n_trees="trees", counts="counts")
     settings = Settings(**chosen_values, numbers=bool(numbers))
-    data_option = f"--target={args.target!r}" if args.target is not None else "--drop" if args.drop else None
-    data_option = data_option or ("--decimal or --thousands" if args.decimal or args.thousands else None)
-    if args.data is None and data_option:
-        raise ValueError(f"{data_option} was given without DATA; name the file before it: DATA.csv --target …")
-    table = (
-        breast_cancer()
-        if args.data is None
-        else study_table(args.data, args.target, args.drop, numbers, _notation(args))
-    )
+    if args.data is None:
+        _refuse_options_of_data(args)
+        table = breast_cancer()
+    else:
+        table = study_table(args.data, args.target, args.drop, numbers, _notation(args))
     if not table.class_labels and args.counts == "inbag":
         raise ValueError("--counts='inbag' is for classes: laws of numbers are fitted out of bag. Leave it out.")
     if table.class_labels:
@@ -123,27 +134,28 @@ def run(args: argparse.Namespace) -> None:
     _show(run_study(table, settings, args.report, quiet=args.quiet), args.report)
 
 
-def _run_on_model(args: argparse.Namespace) -> None:
-    """Compare combiners on the model of ``--model``, which stays as fitted, or with ``--trust`` is fitted anew."""
-    if args.data is None:
-        raise ValueError("--model needs DATA: a table of rows that the model was not fitted to, with their classes.")
-    unused = ("forests", "leaf_sizes", "trees", "counts", "laws")
-    if useless := ", ".join(f"--{name.replace('_', '-')}" for name in unused if getattr(args, name) is not None):
-        raise ValueError(f"{useless} would change nothing with --model, whose trees are there. Leave it out.")
-    if args.trust:
-        table = study_table(args.data, args.target, args.drop, False, _notation(args))
-        model = read_refitted_model(args.model, table)
-        if model.steps is not None:  # notes on converted columns do not hold: the steps read columns as they are
-            table = table._replace(notes=tuple(note for note in table.notes if " rows have no " in note))
+def _refuse_options_of_data(args: argparse.Namespace) -> None:
+    """Raise a ValueError if an option is set that is about the file DATA, for a command line without DATA."""
+    if args.target is not None:
+        option = f"--target={args.target!r}"
     elif args.drop:
-        raise ValueError(
-            "--drop would change nothing with --model, which reads the columns that it knows. Leave it out."
-        )
-    elif Path(args.model).suffix in (".joblib", ".pkl", ".pickle"):
-        raise ValueError(
-            f"--model={args.model!r} is a pickle, and opening one runs whatever code it holds. If you made it "
-            "yourself, add --trust: it is fitted anew to each training part."
-        )
+        option = "--drop"
+    elif args.decimal or args.thousands:
+        option = "--decimal or --thousands"
+    else:
+        return
+    raise ValueError(f"{option} was given without DATA; name the file before it: DATA.csv --target …")
+
+
+def _run_on_model(args: argparse.Namespace) -> None:
+    """Compare combiners on the leaves of the model in the file ``--model``, and print the results.
+
+    With ``--trust`` the model is fitted anew to each training part, else it stays as fitted. Raises a ValueError if
+    DATA is missing or unsuitable, or an option does not go with ``--model``.
+    """
+    _check_options_of_model(args)
+    if args.trust:
+        table, model = _read_pickled_model(args)
     else:
         table, model = read_given_model(args.model, args.data, args.target, _notation(args))
     settings = Settings.for_model(model.about["n_trees"], refitted=args.trust, **_collect_options(args))
@@ -151,25 +163,67 @@ def _run_on_model(args: argparse.Namespace) -> None:
     _show(run_study(table, settings, args.report, quiet=args.quiet, given=model), args.report)
 
 
+def _check_options_of_model(args: argparse.Namespace) -> None:
+    """Raise a ValueError if DATA is missing beside ``--model``, an option is useless, or a pickle is not trusted."""
+    if args.data is None:
+        raise ValueError("--model needs DATA: a table of rows that the model was not fitted to, with their classes.")
+    useless = [name for name in ("forests", "leaf_sizes", "trees", "counts", "laws") if getattr(args, name) is not None]
+    if useless:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in useless)
+        raise ValueError(f"{flags} would change nothing with --model, whose trees are there. Leave it out.")
+    if args.trust:
+        return
+    if args.drop:
+        raise ValueError(
+            "--drop would change nothing with --model, which reads the columns that it knows. Leave it out."
+        )
+    if Path(args.model).suffix in (".joblib", ".pkl", ".pickle"):
+        raise ValueError(
+            f"--model={args.model!r} is a pickle, and opening one runs whatever code it holds. If you made it "
+            "yourself, add --trust: it is fitted anew to each training part."
+        )
+
+
+def _read_pickled_model(args: argparse.Namespace) -> tuple[Table, RefittedModel]:
+    """Return the table of DATA, and the pickled model of ``--model``, which a study fits anew to each training part.
+
+    Raises the ValueErrors of `study_table` and `read_refitted_model`.
+    """
+    table = study_table(args.data, args.target, args.drop, numbers=False, notation=_notation(args))
+    model = read_refitted_model(args.model, table)
+    if model.steps is None:
+        return table, model
+    # The steps read columns as the file has them, so notes on converted columns do not hold.
+    notes_on_rows = tuple(note for note in table.notes if " rows have no " in note)
+    return table._replace(notes=notes_on_rows), model
+
+
 def _notation(args: argparse.Namespace) -> Notation:
     return wished_notation(args.decimal, args.thousands)
 
 
 def _add_class_and_costs(settings: Settings, table: Table, args: argparse.Namespace) -> Settings:
-    """Return the settings with the class to be found and the costs of ``args``, checked against the table's classes."""
+    """Return the settings with the positive class and the costs that ``args`` name.
+
+    Costs become lists ``[truth decision]``, in the order of the table's classes. Raises a ValueError if the class or
+    the costs do not fit these classes.
+    """
     costs = None if args.costs is None else np.asarray(cost_matrix(args.costs, table.class_labels)).tolist()
     return replace(settings, positive=positive_class(table, args.positive), costs=costs)
 
 
 def _collect_options(args: argparse.Namespace, **more: str) -> dict[str, Any]:
-    """Return {field of `Settings`: value} of the options that ``args`` sets; ``more`` is {field: further option}."""
+    """Return {field of `Settings`: value} of the options that are set in ``args``.
+
+    Options that every study has are read, and those in ``more``, {field: name of the option in ``args``}.
+    """
     names_option = "combiners" if getattr(args, "laws", None) is None else "laws"
     options = {"combiners": names_option, "n_repeats": "repeats", "n_folds": "folds", "seed": "seed", **more}
     return {field: value for field, option in options.items() if (value := getattr(args, option)) is not None}
 
 
 def _show(results: Results, folder: str | None) -> None:
-    """Print the results, and write their page into the folder if there is one."""
+    """Print the results on standard output, and unless ``folder`` is None write their page into it."""
     console = Console(highlight=False)
     show(console, results)
     if folder is not None:
@@ -182,9 +236,11 @@ _WIDEST = 100
 
 def show(console: Console, results: Results) -> None:
     """Print results on a console: what to use, notes on the data, a row for each combiner, how the study was run."""
-    say, judgement = _speaker(console), verdict(results, results.records())
-    for line, style in ((decision(results, judgement), "bold"), *((line, "") for line in further(results, judgement))):
-        say(line.replace("`", ""), style=style)
+    say = _speaker(console)
+    judgement = verdict(results, results.records())
+    say(decision(results, judgement).replace("`", ""), style="bold")
+    for sentence in further(results, judgement):
+        say(sentence.replace("`", ""))
     say(data_line(results))
     if (line := model_line(results)) is not None:
         say(line.replace("`", ""))
@@ -193,12 +249,12 @@ def show(console: Console, results: Results) -> None:
     console.print()
     console.print(_table(console, judgement))
     console.print()
-    for line in (run_line(results), *_terms(console, judgement, len(results.about["data"]["classes"]))):
-        say(line, style="dim")
+    say(run_line(results), style="dim")
+    say(_terms(console, judgement, len(results.about["data"]["classes"])), style="dim")
 
 
 def _speaker(console: Console) -> Callable[..., None]:
-    """Return a function of a text and a style of rich that prints it on the console, in lines of readable width."""
+    """Return the function ``say(line, style)``, which prints a text in a style of rich, wrapped at `_WIDEST`."""
     width = min(console.width, _WIDEST)
 
     def say(line: str, style: str = "") -> None:
@@ -208,7 +264,10 @@ def _speaker(console: Console) -> Callable[..., None]:
 
 
 def _table(console: Console, verdict: Verdict) -> RichTable:
-    """Return a table with a row for each combiner, by rising main loss; marks show what differs from the default."""
+    """Return a table with a row for each combiner or law, the least main loss first, and a column for each measure.
+
+    A mark behind a value says that tests tell it from the default's value.
+    """
     up, down = "^v" if console.options.ascii_only else "↑↓"
     marks = _marks(console)
     grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, padding=0, header_style="")
@@ -220,29 +279,37 @@ def _table(console: Console, verdict: Verdict) -> RichTable:
         header = header.replace(" ", "\n", 1) if verdict.noun == "law" else header
         grid.add_column(header, justify="right", vertical="bottom", no_wrap=True)
     for name in verdict.means.sort_values(verdict.main, kind="stable").index:
-        signs = [0 if name == BASE_RATES else verdict.differs(measure, name, verdict.base) for measure in measures]
-        values = [shown_value(measure, verdict.means.at[name, measure]) for measure in measures]
-        styles = ["bold green" if sign > 0 else "" for sign in signs]
-        cells = [Text(f" {v} {marks[sign]}", style) for v, sign, style in zip(values, signs, styles, strict=True)]
+        cells = []
+        for measure in measures:
+            sign = 0 if name == BASE_RATES else verdict.differs(measure, name, verdict.base)
+            value = shown_value(measure, verdict.means.at[name, measure])
+            cells.append(Text(f" {value} {marks[sign]}", "bold green" if sign > 0 else ""))
         is_used = name == verdict.leader and not verdict.rejects_all
-        grid.add_row(Text(f"{'*' if is_used else ' '}{name}", "bold" if is_used else ""), *cells)
+        title_cell = Text(f"*{name}", "bold") if is_used else Text(f" {name}")
+        grid.add_row(title_cell, *cells)
     return grid
 
 
 def _marks(console: Console) -> str:
-    """Return three marks that the console can print: for no told difference, better and worse than the default."""
+    """Return three marks that the console can print, by the result of `Verdict.differs` as index.
+
+    They stand for no difference that tests tell (0), better (1) and worse (-1, the last) than the default.
+    """
     return " +-" if console.options.ascii_only else " ▲▼"
 
 
-def _terms(console: Console, verdict: Verdict, n_classes: int) -> list[str]:
-    """Return sentences to print below the table, on means, marks and measures; ``n_classes`` is 0 for numbers."""
-    better, worse = _marks(console)[1:]
-    base = verdict.base
-    marks = "" if base is None else f" {better} better, {worse} worse than {base}, as far as tests tell."
-    return [
-        f"Means over test parts, each {verdict.noun} on the forest that is best for it on the other parts."
-        f"{'' if verdict.rejects_all else ' * the one to use.'}{marks}"
-        f"{' AUC: one class against the rest, averaged.' * (n_classes > 2)}"
-        f"{' Costs are for 100 rows.' * ('cost' in verdict.larger)}"
-        f"{' Of 90% intervals; worst fifth: of rows by how widely their leaves are spread.' * (verdict.noun == 'law')}"
-    ]
+def _terms(console: Console, verdict: Verdict, n_classes: int) -> str:
+    """Return the line below the table: what its means, marks and measures are; ``n_classes`` is 0 for numbers."""
+    sentences = [f"Means over test parts, each {verdict.noun} on the forest that is best for it on the other parts."]
+    if not verdict.rejects_all:
+        sentences.append("* the one to use.")
+    if verdict.base is not None:
+        _, better, worse = _marks(console)
+        sentences.append(f"{better} better, {worse} worse than {verdict.base}, as far as tests tell.")
+    if n_classes > 2:
+        sentences.append("AUC: one class against the rest, averaged.")
+    if "cost" in verdict.larger:
+        sentences.append("Costs are for 100 rows.")
+    if verdict.noun == "law":
+        sentences.append("Of 90% intervals; worst fifth: of rows by how widely their leaves are spread.")
+    return " ".join(sentences)

@@ -25,28 +25,28 @@ _DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), (
 
 
 class Line(NamedTuple):
-    """The look of a line: its colour, its marker (None: no marker), and its dashes as Matplotlib's line style."""
+    """The look of a line in a figure."""
 
     color: str
-    marker: str | None
-    dashes: Any
+    marker: str | None  # None: the line has no markers
+    dashes: Any  # Matplotlib's line style
 
     def keywords(self) -> dict[str, Any]:
         """Return the keywords of `matplotlib.axes.Axes.plot` that give a line this look."""
         return {"color": self.color, "marker": self.marker, "linestyle": self.dashes, "markersize": 4}
 
 
-FAINT = Line(GREY, None, "-")  # the look of lines in the background
+FAINT = Line(GREY, marker=None, dashes="-")  # the look of lines in the background
 
 
 def lines_for(names: Sequence[str]) -> dict[str, Line]:
-    """Return {name: its look}: seven distinct looks for the first seven names, `FAINT` for further ones."""
+    """Return {name: the look of its line}: distinct looks for the first seven names, `FAINT` for further ones."""
     looks = [Line(*parts) for parts in zip(PALETTE, _MARKERS, _DASHES, strict=True)]
     return {name: looks[i] if i < len(looks) else FAINT for i, name in enumerate(names)}
 
 
 def plain(ax) -> None:
-    """Remove the top and right sides of the axes' frame, and draw a faint grid behind the data."""
+    """Remove the top and right sides of the frame of ``ax``, and draw a faint grid behind the data there."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     ax.grid(True, color="#E6E6E6", linewidth=0.6)
@@ -54,7 +54,7 @@ def plain(ax) -> None:
 
 
 def diagonal(ax) -> None:
-    """Draw the line on which both axes of shares are equal, dotted and behind the data."""
+    """Draw the line from (0, 0) to (1, 1) on ``ax``, dotted and behind the data."""
     ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
 
 
@@ -62,10 +62,10 @@ DisplayT = TypeVar("DisplayT", bound="Display")
 
 
 class Display:
-    """The base class of displays, which has the last steps of every plot."""
+    """The base class of displays, with the steps that end every plot."""
 
     def _finish(self: DisplayT, ax: Any, **labels: Any) -> DisplayT:
-        """Style the axes, set ``labels`` (keywords of ``ax.set``), keep axes and figure, and return the display."""
+        """Style ``ax``, set ``labels`` (keywords of ``ax.set``) there, keep axes and figure, and return the display."""
         plain(ax)
         ax.set(**labels)
         self.ax_, self.figure_ = ax, ax.figure
@@ -108,7 +108,11 @@ class ReliabilityDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "ReliabilityDisplay":
-        """Make and plot a curve from arguments of `jaxunc.metrics.reliability_curve`; other keywords go to `plot`."""
+        """Make and plot a curve from the arguments of `jaxunc.metrics.reliability_curve`.
+
+        These are ``probs``, ``y``, ``n_bins`` and ``strategy``. ``name`` is the curve's name in the legend. ``ax`` (the
+        axes) and further keywords go to `plot`.
+        """
         curve = metrics.reliability_curve(probs, y, n_bins=n_bins, strategy=strategy)
         return cls(curve, name=name).plot(ax, **kwargs)
 
@@ -117,8 +121,12 @@ class ReliabilityDisplay(Display):
         ax = axes_of(ax)
         if reference:
             diagonal(ax)
-        filled = [bin_ for bin_ in zip(*map(_floats, self.curve), strict=True) if bin_[2] > 0]
-        confidence, accuracy, size = zip(*filled, strict=True) if filled else ((), (), ())
+        confidence, accuracy, size = [], [], []
+        for mean_confidence, share_right, n in zip(*map(_floats, self.curve), strict=True):
+            if n > 0:
+                confidence.append(mean_confidence)
+                accuracy.append(share_right)
+                size.append(n)
         (self.line_,) = ax.plot(confidence, accuracy, label=self.name, **kwargs)
         # The area of a dot shows the share of instances in its bin, so that values of few instances stand back.
         areas = [120 * n / sum(size) for n in size]
@@ -157,7 +165,11 @@ class RejectionDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "RejectionDisplay":
-        """Make and plot a curve from each instance's certainty and whether its prediction is correct."""
+        """Make and plot a curve from each instance's ``certainty``, and whether its prediction is ``correct`` (0 or 1).
+
+        ``n_points`` is the number of points, ``name`` the curve's name in the legend. ``ax`` (the axes) and further
+        keywords go to `plot`.
+        """
         curve = metrics.accuracy_rejection_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
@@ -199,7 +211,11 @@ class RiskCoverageDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "RiskCoverageDisplay":
-        """Make and plot a curve from each instance's certainty and whether its prediction is correct."""
+        """Make and plot a curve from each instance's ``certainty``, and whether its prediction is ``correct`` (0 or 1).
+
+        ``n_points`` is the number of points, ``name`` the curve's name in the legend. ``ax`` (the axes) and further
+        keywords go to `plot`.
+        """
         curve = metrics.risk_coverage_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
@@ -269,18 +285,23 @@ class UncertaintyDisplay(Display):
         return cls(counted).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, cmap: Any = "cividis_r", colorbar: bool = True) -> "UncertaintyDisplay":
-        """Draw the squares; ``cmap`` colours the share of errors from 0 to 1/2 and more."""
+        """Return the display with its squares drawn on ``ax`` (default: pyplot's empty axes, or new ones).
+
+        ``cmap`` colours the share of errors from 0 to 1/2 and more. ``colorbar`` says whether a colour bar is drawn.
+        """
         ax = axes_of(ax)
-        size, errors, *edges = (np.asarray(part, float) for part in self.counted)
-        steps = [e[1] - e[0] for e in edges]
+        size, errors, x_edges, y_edges = (np.asarray(array, float) for array in self.counted)
+        width = x_edges[1] - x_edges[0]
+        height = y_edges[1] - y_edges[0]
         positions = np.argwhere(size > 0)
         filled = size[size > 0]
         # The area shows the number of instances; a least area keeps bins of few instances visible.
         sides = np.sqrt(np.maximum(filled / filled.max(initial=1), 0.02))
         squares = []
         for (i, j), side in zip(positions, sides, strict=True):
-            low = [edge[k] + step * (1 - side) / 2 for edge, step, k in zip(edges, steps, (i, j), strict=True)]
-            squares.append(Rectangle((low[0], low[1]), steps[0] * side, steps[1] * side))
+            left = x_edges[i] + width * (1 - side) / 2
+            bottom = y_edges[j] + height * (1 - side) / 2
+            squares.append(Rectangle((left, bottom), width * side, height * side))
         self.squares_ = PatchCollection(squares, cmap=cmap, edgecolor="#444444", linewidth=0.3)
         self.squares_.set_array(errors[size > 0] / filled)
         self.squares_.set_clim(0, 0.5)
@@ -289,9 +310,10 @@ class UncertaintyDisplay(Display):
         if self.colorbar_ is not None:
             self.colorbar_.set_label("share of errors")
         # The axes end at the last filled bin, but not before half of their range: a few bins do not fill the picture.
-        used = [max(edge[positions[:, k].max(initial=0) + 1], edge[-1] / 2) for k, edge in enumerate(edges)]
+        x_end = max(x_edges[positions[:, 0].max(initial=0) + 1], x_edges[-1] / 2)
+        y_end = max(y_edges[positions[:, 1].max(initial=0) + 1], y_edges[-1] / 2)
         labels = {"xlabel": "aleatoric uncertainty (bits)", "ylabel": "epistemic (bits)"}
-        return self._finish(ax, **labels, xlim=(0, used[0]), ylim=(0, used[1]))
+        return self._finish(ax, **labels, xlim=(0, x_end), ylim=(0, y_end))
 
 
 class LeafSizeDisplay(Display):
@@ -313,7 +335,9 @@ class LeafSizeDisplay(Display):
     """
 
     def __init__(self, leaf_sizes: Sequence[int], values: Mapping[str, Sequence[float]], *, measure: str):
-        self.leaf_sizes, self.values, self.measure = list(leaf_sizes), dict(values), measure
+        self.leaf_sizes = list(leaf_sizes)
+        self.values = dict(values)
+        self.measure = measure
 
     @classmethod
     def from_values(
@@ -336,8 +360,9 @@ class LeafSizeDisplay(Display):
         positions = range(len(self.leaf_sizes))
         for combiner, values in sorted(self.values.items(), key=lambda item: item[0] in lines):
             look = lines.get(combiner, FAINT)
-            label, zorder, width = (None, 2, 0.8) if look is FAINT else (combiner, 3, 1.6)
-            how: Any = {"label": label, "zorder": zorder, "linewidth": width, **look.keywords()}
-            (self.lines_[combiner],) = ax.plot(positions, list(values), **how)
+            keywords: Any = {"label": combiner, "zorder": 3, "linewidth": 1.6, **look.keywords()}
+            if look is FAINT:
+                keywords |= {"label": None, "zorder": 2, "linewidth": 0.8}
+            (self.lines_[combiner],) = ax.plot(positions, list(values), **keywords)
         ax.set_xticks(list(positions), [str(size) for size in self.leaf_sizes])
         return self._finish(ax, xlabel="least instances in a leaf", ylabel=self.measure)

@@ -1,7 +1,7 @@
 """Evaluation of one forest on one test fold: all combiners by one pass over the trees, their measures and curves.
 
-The forest itself is measured, too: where its mean class frequency is uncertain and wrong, which rows are doubtful and
-why, which sets and intervals it answers with, and how many trees a majority vote needs.
+The forest itself is measured, too: where its mean class frequency is uncertain and wrong, and which rows are doubtful
+and why. So are the sets and intervals that it answers with, and how many trees a majority vote needs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -123,10 +123,11 @@ def evaluate(
     positive: int = 1,
     costs: Any = None,
 ) -> Outcome:
-    """Return the outcome of combiners, by name, on the leaves of a forest and the instances of a test fold.
+    """Return the outcome on one test fold: how the named combiners answer its instances from the leaves of a forest.
 
-    ``learned`` is {combiner: answer function} of the combiners that learn or are a given model. Labels ``y`` and the
-    ``positive`` class are positions in ``forest.class_labels``. ``costs`` are ``[truth decision]``, or None.
+    ``learned`` is {combiner: function from instances to their answer} of the combiners that learn or are a given model.
+    Labels ``y`` and the ``positive`` class are positions in ``forest.class_labels``. ``costs`` are
+    ``[truth decision]``, or None.
     """
     rules = {name: COMPARED_COMBINERS[name].make(forest) for name in combiners if name not in learned}
     cautious = forest.n_classes <= MOST_CLASSES
@@ -138,18 +139,32 @@ def evaluate(
     )
     answers: dict[str, Any] = bind(forest, together).answer(X) | {name: answer(X) for name, answer in learned.items()}
     labels = jnp.asarray(y, jnp.int32)
-    stacked = _Answers(*(np.stack([getattr(answers[name], field) for name in combiners]) for field in _Answers._fields))
+    stacked = _Answers(
+        class_scores=np.stack([answers[name].class_scores for name in combiners]),
+        probability=np.stack([answers[name].probability for name in combiners]),
+        log_probability=np.stack([answers[name].log_probability for name in combiners]),
+    )
     measures, reliability, rejection = jax.tree.map(np.asarray, _measure(stacked, labels))
     right = np.argmax(answers["mean"].class_scores, axis=1) == y
     upper = float(np.log2(forest.n_classes))
     cells = uncertainty_map(
         answers["uncertainty"].aleatoric, answers["uncertainty"].epistemic, right, n_bins=N_CELLS, upper=(upper, upper)
     )
-    size, errors = np.asarray(cells.size), np.asarray(cells.errors)
-    sets, set_sizes = _evaluate_sets(answers["leaves"], labels) if cautious else ({}, {})
-    cautious_answers = (answers["mean"].probability, answers["intervals"], y) if cautious else None
+    size = np.asarray(cells.size)
+    errors = np.asarray(cells.errors)
+    sets, set_sizes, intervals, brier_range, polling = {}, {}, {}, {}, {}  # where there are too many classes
     binary = forest.n_classes == 2
-    decide = lambda name: cheapest_decisions(answers[name].probability, costs)
+    if cautious:
+        sets, set_sizes = _evaluate_sets(answers["leaves"], labels)
+        intervals = _interval_bins(answers["mean"].probability, answers["intervals"], y)
+        if binary:
+            brier_range = _brier_range(answers["mean"].probability, answers["intervals"], y)
+        polling = _polling(answers["leaves"], labels)
+    mean_costs = {}
+    if costs is not None:
+        for name in combiners:
+            decisions = cheapest_decisions(answers[name].probability, costs)
+            mean_costs[name] = _rounded(np.mean(costs[y, decisions]))
     return Outcome(
         measures={name: {key: _rounded(row[i]) for key, row in measures.items()} for i, name in enumerate(combiners)},
         reliability={name: _bins(*(field[i] for field in reliability)) for i, name in enumerate(combiners)},
@@ -157,17 +172,17 @@ def evaluate(
         uncertainty=[[int(i), int(j), int(size[i, j]), int(errors[i, j])] for i, j in np.argwhere(size)],
         sets=sets,
         set_sizes=set_sizes,
-        intervals=_interval_bins(*cautious_answers) if cautious_answers else {},
-        brier_range=_brier_range(*cautious_answers) if cautious_answers and binary else {},
-        polling=_polling(answers["leaves"], labels) if cautious else {},
+        intervals=intervals,
+        brier_range=brier_range,
+        polling=polling,
         positive={name: _measure_positive(answers[name], y == positive, positive) for name in combiners if binary},
-        costs={} if costs is None else {name: _rounded(np.mean(costs[y, decide(name)])) for name in combiners},
+        costs=mean_costs,
         doubtful=_doubtful(answers, y),
     )
 
 
 def cheapest_decisions(probability: Any, costs: Float[np.ndarray, "classes classes"]) -> Int[np.ndarray, "instances"]:
-    """Return each instance's decision of least expected cost, among equals the first.
+    """Return for each instance the decision of least expected cost, the first of equals.
 
     ``probability`` is ``[instances classes]``, and ``costs`` are ``[truth decision]``.
     """
@@ -175,64 +190,74 @@ def cheapest_decisions(probability: Any, costs: Float[np.ndarray, "classes class
 
 
 def _measure_positive(answer: Answer, y: np.ndarray, positive: int) -> dict[str, Any]:
-    """Measure how well a combiner's answer finds the positive class; return its entry of `Outcome.positive`.
+    """Return a combiner's entry of `Outcome.positive`: how well its answer finds the positive one of two classes.
 
-    ``y`` says which instances are positive; ``positive`` is the class's position. Instances may tie in the combiner's
-    ranking: "top" is the mean over all their orders, average precision takes each group of ties as one step.
+    ``y`` says which instances are positive, and ``positive`` is the class's position. Where the combiner ranks
+    instances alike, "top" is the mean over all their orders, and average precision takes each group as one step.
     """
-    scores, probs = np.asarray(answer.class_scores, float), np.asarray(answer.probability, float)[:, positive]
+    scores = np.asarray(answer.class_scores, float)
+    probs = np.asarray(answer.probability, float)[:, positive]
     with np.errstate(invalid="ignore"):
         sort_keys = np.nan_to_num(scores[:, 1 - positive] - scores[:, positive], nan=0.0, posinf=np.inf, neginf=-np.inf)
     tie_group = np.unique(sort_keys, return_inverse=True)[1]  # 0 is most likely positive
-    hits = np.bincount(tie_group, y)
-    n_above, hits_above = np.cumsum(np.bincount(tie_group)), np.cumsum(hits)  # with the group itself
+    hits = np.bincount(tie_group, y)  # number of positive instances in each group
+    # Instances, and positive ones, in a group and all groups above it.
+    n_above = np.cumsum(np.bincount(tie_group))
+    hits_above = np.cumsum(hits)
     top_sizes = [max(1, round(len(y) * top / 100)) for top in TOPS]
     bin_of = np.searchsorted(EDGES, probs)
-    bin_sums = [np.bincount(bin_of, weights, len(EDGES) + 1) for weights in (np.ones(len(y)), y, probs)]
+
+    def sum_by_bin(weights: np.ndarray) -> np.ndarray:
+        return np.bincount(bin_of, weights, minlength=len(EDGES) + 1)
+
     return {
         "average_precision": _rounded(np.sum(hits * hits_above / n_above) / max(1, hits_above[-1])),
         # Interpolation spreads the hits of a group evenly over it, as the mean over its orders does.
         "top": [_rounded(np.interp(n, [0, *n_above], [0, *hits_above]) / n) for n in top_sizes],
-        "size": bin_sums[0].astype(int).tolist(),
-        "hits": bin_sums[1].astype(int).tolist(),
-        "probability": [_rounded(v) for v in bin_sums[2]],
+        "size": sum_by_bin(np.ones(len(y))).astype(int).tolist(),
+        "hits": sum_by_bin(y).astype(int).tolist(),
+        "probability": [_rounded(v) for v in sum_by_bin(probs)],
     }
 
 
 def _doubtful(answers: dict[str, Any], y: np.ndarray) -> list[dict[str, Any]]:
-    """Return the rows of largest total uncertainty, as `Outcome.doubtful`, each by its position in the test fold.
+    """Return the `N_DOUBTFUL` rows of largest total uncertainty, as entries of `Outcome.doubtful`, the largest first.
 
-    ``answers`` has those of the combiners "mean", "uncertainty" and (for few classes) "leaves"; ``y`` has the classes.
+    ``answers`` is {combiner: answer} and has "mean", "uncertainty" and, if there are few classes, "leaves". ``y`` holds
+    the rows' true classes. "row" is a position in the test fold.
     """
     total, aleatoric, epistemic = (np.asarray(measure, float) for measure in answers["uncertainty"])
-    probs, scores = np.asarray(answers["mean"].probability, float), np.asarray(answers["mean"].class_scores)
+    probs = np.asarray(answers["mean"].probability, float)
+    predicted = np.argmax(np.asarray(answers["mean"].class_scores), axis=1)
     leaf_rows = np.median(np.asarray(answers["leaves"]).sum(axis=2), axis=1) if "leaves" in answers else None
-    return [
-        {
+    doubtful = []
+    for i in np.argsort(-total, kind="stable")[:N_DOUBTFUL]:
+        row = {
             "row": int(i),
             "truth": int(y[i]),
-            "predicted": (best_class := int(np.argmax(scores[i]))),
-            "probability": _rounded(probs[i, best_class]),
+            "predicted": int(predicted[i]),
+            "probability": _rounded(probs[i, predicted[i]]),
             "aleatoric": _rounded(aleatoric[i]),
             "epistemic": _rounded(epistemic[i]),
             "leaf_rows": None if leaf_rows is None else _rounded(leaf_rows[i]),
         }
-        for i in np.argsort(-total, kind="stable")[:N_DOUBTFUL]
-    ]
+        doubtful.append(row)
+    return doubtful
 
 
 def rows_alike(
     trees: Trees, X: Float[np.ndarray, "rows features"], doubtful: Float[np.ndarray, "doubtful features"]
 ) -> Int[np.ndarray, "doubtful alike"]:
-    """Return the positions of the `N_ALIKE` training rows ``X`` that share a leaf with a doubtful row in most trees.
+    """Return for each doubtful row the positions of the `N_ALIKE` training rows ``X`` that are most like it.
 
-    The row with the most shared leaves comes first; of equals the row of lower position.
+    Rows are alike by the number of trees in which they share a leaf. The most alike comes first; of equals the row of
+    lower position.
     """
     doubtful_leaves = np.asarray(leaf_index(trees, doubtful))[:, None]  # [doubtful, 1, trees]
-    n_shared = [
-        (np.asarray(leaf_index(trees, X[start : start + _ALIKE_BATCH])) == doubtful_leaves).sum(axis=2)
-        for start in range(0, len(X), _ALIKE_BATCH)
-    ]
+    n_shared = []  # numbers of trees [doubtful, rows of a batch]
+    for start in range(0, len(X), _ALIKE_BATCH):
+        leaves = np.asarray(leaf_index(trees, X[start : start + _ALIKE_BATCH]))  # [rows of a batch, trees]
+        n_shared.append((leaves == doubtful_leaves).sum(axis=2))
     return np.argsort(-np.concatenate(n_shared, axis=1), axis=1, kind="stable")[:, :N_ALIKE]
 
 
@@ -246,7 +271,7 @@ class _Leaves(Combiner[Array]):
     merge: ClassVar[str] = "collect"
 
     def lift(self, counts: Num[Array, "... classes"]):
-        """Return the counts as they are."""
+        """Return the counts of a leaf as they are."""
         return counts
 
     def finish(self, stat) -> Float[Array, "... trees classes"]:
@@ -264,15 +289,16 @@ class _Answers(NamedTuple):
 
 @jit
 def _measure(answers: _Answers, y: Int[Array, "instances"]):
-    """Return measures, reliability curve and accuracies of all combiners, as arrays whose first axis is combiners."""
+    """Return the results of `_measure_one` for all combiners, as arrays whose first axis is combiners."""
     return jax.vmap(lambda answer: _measure_one(answer, y))(answers)
 
 
 def _measure_one(answer: _Answers, y):
     """Return one combiner's {measure: value}, its reliability curve, and its accuracies by rising coverage.
 
-    Accuracy is that of the largest class score. AUC is one class against the rest, averaged over the classes. The Brier
-    score is the mean squared error of the probability of class 1; for more classes, summed over all.
+    ``answer`` has the combiner's arrays ``[instances classes]``, and ``y [instances]`` the true classes. Accuracy is
+    that of the largest class score. AUC is one class against the rest, averaged over the classes. The Brier score is
+    the mean squared error of the probability of class 1; for more than two classes it is summed over all.
     """
     scores, raw_probs, log_probs = map(jnp.asarray, answer)
     # Shares add to 1 up to rounding only, which metrics would refuse or count.
@@ -297,26 +323,34 @@ def _measure_one(answer: _Answers, y):
 
 
 def _finite(difference: Float[Array, "instances"]) -> Float[Array, "instances"]:
-    """Return differences of class scores, 0 for NaN: that is -inf less -inf, of two classes which are both excluded."""
+    """Return differences of class scores, with 0 in place of NaN: of two classes whose scores are both -inf."""
     return jnp.where(jnp.isnan(difference), 0.0, difference)
 
 
 def _ranking_keys(
     probs: Float[Array, "instances classes"], log_probs: Float[Array, "instances classes"]
 ) -> Float[Array, "instances classes"]:
-    """Return keys that rank instances as ``probs`` do, and by ``log_probs`` where probabilities round to 0 or 1."""
-    classes, tiny = jnp.arange(probs.shape[1]), 1e-30
-    # The logarithm of the probability of all classes but one: [classes, instances].
-    log_rest = jax.lax.map(lambda c: jax.nn.logsumexp(jnp.where(classes == c, -jnp.inf, log_probs), axis=1), classes)
+    """Return keys ``[instances classes]`` that rank the instances, in each column by the probability of its class.
+
+    Probabilities that are rounded to 0 or 1 tie in ``probs``: there ``log_probs`` decide.
+    """
+    classes = jnp.arange(probs.shape[1])
+    tiny = 1e-30
+
+    def log_of_others(c):
+        """Return the logarithm of the probability of all classes but ``c``, ``[instances]``."""
+        return jax.nn.logsumexp(jnp.where(classes == c, -jnp.inf, log_probs), axis=1)
+
+    log_others = jax.lax.map(log_of_others, classes)  # [classes, instances]
     # Probabilities that round to 1 are ordered by what the other classes have, those near 0 by their logarithms.
     logs = jnp.where(probs > tiny, jnp.log(jnp.maximum(probs, tiny)), log_probs)
-    return jnp.where(probs == 1, -log_rest.T, logs)
+    return jnp.where(probs == 1, -log_others.T, logs)
 
 
 def _bins(confidence, accuracy, size) -> dict[str, list]:
-    """Return an entry of `Outcome.reliability`: sums, which add over folds, from the means of a reliability curve.
+    """Return an entry of `Outcome.reliability`: sums over each bin, which add over folds, from means over each bin.
 
-    ``confidence`` and ``accuracy`` are the means ``[bins]``, NaN in empty bins, and ``size`` the number of instances.
+    ``confidence`` and ``accuracy`` are means ``[bins]``, NaN in empty bins. ``size [bins]`` is the number of instances.
     """
     filled = size > 0
     return {
@@ -334,7 +368,7 @@ def uncertainty_map(
     n_bins: int = 20,
     upper: tuple[float, float] = (1.0, 1.0),
 ) -> UncertaintyMap:
-    r"""Return two-dimensional histograms by aleatoric and epistemic uncertainty, of all instances and of wrong ones.
+    r"""Return two-dimensional histograms of all instances and of wrong ones, by aleatoric and epistemic uncertainty.
 
     With the edges :math:`e_a = u\,a/B` of an axis of B = ``n_bins`` bins, whose limit u is in ``upper`` (aleatoric,
     epistemic), and ``correct`` 1 for a right prediction, 0 for a wrong one:
@@ -361,8 +395,11 @@ def uncertainty_map(
     check_integer("n_bins", n_bins, 1)
     ends = ", two positive numbers: the ends of both axes. For entropies in bits of K classes take log2(K)"
     check_within("upper", upper, "(0, inf)", ends, shape=(2,))
-    axes_given, edges = {"aleatoric": aleatoric, "epistemic": epistemic}, []
-    axes = {name: metrics.as_array(values, name=name) for name, values in axes_given.items()}
+    axes = {
+        "aleatoric": metrics.as_array(aleatoric, name="aleatoric"),
+        "epistemic": metrics.as_array(epistemic, name="epistemic"),
+    }
+    edges = []
     for (name, values), limit in zip(axes.items(), upper, strict=True):
         metrics.check_column(values, name=name, remedy="An uncertainty per class has to be summed over the classes.")
         metrics.check_no_nan(values, name=name)
@@ -381,11 +418,13 @@ def uncertainty_map(
 def _map_counts(aleatoric, epistemic, correct, aleatoric_edges, epistemic_edges):
     """Return the numbers of all instances and of the wrong ones in each bin, ``[aleatoric bins, epistemic bins]`` each.
 
-    The first three arguments are ``[instances]``; ``correct`` is 0 for a wrong prediction, 1 for a right one. Edges are
-    those of the axes, ``[bins + 1]``. Instances with NaN or another ``correct`` are not counted.
+    ``aleatoric``, ``epistemic`` and ``correct`` are ``[instances]``; ``correct`` is 0 for a wrong prediction, 1 for a
+    right one. Edges are ``[bins + 1]``, of as many bins for each axis. Instances with NaN or another ``correct`` are
+    not counted.
     """
     n_bins = aleatoric_edges.shape[0] - 1
-    i, j = _bin_of(aleatoric, aleatoric_edges), _bin_of(epistemic, epistemic_edges)
+    i = _bin_of(aleatoric, aleatoric_edges)
+    j = _bin_of(epistemic, epistemic_edges)
     is_valid = (correct >= 0) & (correct < 2) & ~jnp.isnan(aleatoric) & ~jnp.isnan(epistemic)
     # A bin is within bounds for any value, even NaN.
     count = partial(jnp.zeros((n_bins, n_bins), jnp.int32).at[i, j].add, mode="promise_in_bounds")
@@ -393,28 +432,38 @@ def _map_counts(aleatoric, epistemic, correct, aleatoric_edges, epistemic_edges)
 
 
 def _bin_of(values, edges):
-    """Return the bin of each of ``values [instances]``: the number of inner ``edges [bins + 1]`` at or below it."""
+    """Return the bin, from 0, of each of ``values [instances]``, between ``edges [bins + 1]``.
+
+    It is the number of inner edges at or below the value: values outside of the edges are in the first or last bin.
+    """
     return jnp.sum(values[:, None] >= edges[None, 1:-1], axis=1, dtype=jnp.int32)
 
 
 def _evaluate_sets(
     leaves: Float[Array, "instances trees classes"], y: Int[Array, "instances"]
 ) -> tuple[dict[str, dict[str, float | None]], dict[str, list[int]]]:
-    """Return measures and sizes of the sets that the leaves' counts give for each s: `Outcome.sets` and `set_sizes`."""
+    """Return `Outcome.sets` and `Outcome.set_sizes`: measures and sizes, for each s, of the instances' sets of classes.
+
+    ``leaves`` holds the counts of the leaves that the instances reach, and ``y`` the instances' classes.
+    """
     measures, sizes = jax.tree.map(np.asarray, _measure_sets(leaves, y))
-    or_none = lambda value: _rounded(value) if np.isfinite(value) else None
-    strengths = [str(s) for s in STRENGTHS]
-    return (
-        {s: {name: or_none(measures[name][i]) for name in SET_MEASURES} for i, s in enumerate(strengths)},
-        {s: sizes[i].tolist() for i, s in enumerate(strengths)},
-    )
+    sets, set_sizes = {}, {}
+    for i, s in enumerate(map(str, STRENGTHS)):
+        values = {name: measures[name][i] for name in SET_MEASURES}
+        sets[s] = {name: _rounded(value) if np.isfinite(value) else None for name, value in values.items()}
+        set_sizes[s] = sizes[i].tolist()
+    return sets, set_sizes
 
 
 @jit
 def _measure_sets(
     leaves: Float[Array, "instances trees classes"], y: Int[Array, "instances"]
 ) -> tuple[dict[str, Float[Array, "strengths"]], Int32[Array, "strengths classes"]]:
-    """Return {measure: values by s} of the sets of nondominated classes, and how many sets have 1, 2, … classes."""
+    """Return {measure: value for each of `STRENGTHS`} of the instances' sets, and how many hold 1, 2, … classes.
+
+    An instance's set holds the classes that no other dominates by the votes of the trees (`GeneralizedVote`). Trees
+    vote by the counts in ``leaves``.
+    """
     n_classes = leaves.shape[-1]
 
     def measure_at(s):
@@ -439,7 +488,10 @@ def _measure_sets(
 def _interval_bins(
     probability: Float[Array, "instances classes"], interval: Interval, y: Int[np.ndarray, "instances"]
 ) -> dict[str, list]:
-    """Sum mean class frequencies and their intervals in bins ((b - 1)/B, b/B] of the frequency: `Outcome.intervals`."""
+    """Return `Outcome.intervals`: sums over bins ((b - 1)/B, b/B] of the mean class frequency, ``probability``.
+
+    ``interval`` has the averaged intervals ``[instances classes]``, and ``y`` the true classes.
+    """
     arrays = [np.asarray(array) for array in (probability, *interval)]
     n_classes = arrays[0].shape[1]
     # With two classes the interval of class 0 mirrors that of class 1, and would count every instance twice.
@@ -450,7 +502,7 @@ def _interval_bins(
     sum_by_bin = lambda weights: np.bincount(bin_of, weights, N_BINS)
     sums = {"probability": probs, "lower": lower, "upper": upper}
     return {
-        "size": sum_by_bin(None).tolist(),
+        "size": np.bincount(bin_of, minlength=N_BINS).tolist(),
         "hits": sum_by_bin(came_true).astype(int).tolist(),
         **{name: [_rounded(v) for v in sum_by_bin(values)] for name, values in sums.items()},
     }
@@ -459,22 +511,33 @@ def _interval_bins(
 def _brier_range(
     probability: Float[Array, "instances 2"], interval: Interval, y: Int[np.ndarray, "instances"]
 ) -> dict[str, float]:
-    """Return the Brier score of the mean class frequency and its least and largest value inside the intervals."""
+    """Return `Outcome.brier_range`: the Brier score of ``probability``, and the range that the intervals allow.
+
+    ``y`` holds the true classes, of two.
+    """
     lower, upper = metrics.interval_brier(Interval(interval.lower[:, 1], interval.upper[:, 1]), y)
     mean = np.mean((np.asarray(probability, float)[:, 1] - y) ** 2)
     return dict(zip(BRIER_RANGE, map(_rounded, (lower, mean, upper)), strict=True))
 
 
 def _polling(leaves: Num[Array, "instances trees classes"], y: Int[Array, "instances"]) -> dict[str, float]:
-    """Let trees vote, by the counts of the leaves that instances reach, until settled; return `Outcome.polling`."""
+    """Return `Outcome.polling`: measures of a vote of the trees that stops once it is settled.
+
+    ``leaves`` holds the counts of the leaves that the instances reach, and ``y`` the instances' classes.
+    """
     n_trees, n_classes = leaves.shape[1:]
     votes = votes_of_counts(np.asarray(leaves), np.arange(n_trees)).astype(np.int32)
     result = stop_after(votes, n_classes, confidence=CONFIDENCE)
-    # The class of most votes, if all trees are asked.
-    winner = np.stack([np.sum(votes == c, axis=1) for c in range(n_classes)], axis=1).argmax(axis=1)
-    values = result.n_trees_used, result.settled, result.predicted == y, winner == y, result.predicted == winner
-    measures = zip(POLL_MEASURES, map(np.asarray, values), strict=True)
-    return {name: round(float(np.mean(numbers)), 7) for name, numbers in measures}
+    n_votes = np.stack([np.sum(votes == c, axis=1) for c in range(n_classes)], axis=1)  # [instances, classes]
+    winner = n_votes.argmax(axis=1)  # by all trees
+    by_instance = {
+        "n_polled": result.n_trees_used,
+        "settled": result.settled,
+        "accuracy": result.predicted == y,
+        "whole_accuracy": winner == y,
+        "same": result.predicted == winner,
+    }
+    return {name: _rounded(np.mean(np.asarray(values))) for name, values in by_instance.items()}
 
 
 def _rounded(value) -> float:

@@ -26,7 +26,7 @@ from ._displays import (
     lines_for,
     plain,
 )
-from ._evaluate import BRIER_RANGE, N_CELLS, N_POINTS, STRENGTHS, UncertaintyMap
+from ._evaluate import N_CELLS, N_POINTS, STRENGTHS, UncertaintyMap
 from ._laws import COVERAGES, observed_coverages
 from ._set_displays import (
     ComplexityDisplay,
@@ -73,7 +73,7 @@ _LEAST_IN_BIN = 5  # least number of predictions in a bin whose share is drawn: 
 
 
 class Picture(NamedTuple):
-    """A figure of the page."""
+    """A figure of the report page."""
 
     title: str
     description: str  # description of the figure for those who cannot see it
@@ -81,58 +81,60 @@ class Picture(NamedTuple):
 
 
 def choose_highlights(results: Results, rankings: dict[str, Ranking], leader: str) -> list[str]:
-    """Return up to five combiners to stand out in figures, of those that the study has.
+    """Return the names of up to `_MOST_HIGHLIGHTED` combiners or laws of the study that are to stand out in figures.
 
-    They are the defaults of studies, the one to use (``leader``), then the best by each measure of ``rankings``
-    ({measure: its ranking}).
+    They are the default, then ``leader``, the one to use, then the best by each measure of ``rankings``, {measure: its
+    ranking}.
     """
     order = ("brier", "auc", "accuracy", "log_loss", "interval_score", "pinball_loss")
-    leaders = [rankings[measure].combiners[0] for measure in order if measure in rankings]
-    candidates = (MODEL, BASELINE, PLAIN, leader, *leaders)
-    names = dict.fromkeys([name for name in candidates if name in results.about["combiners"]])
-    return list(names)[:_MOST_HIGHLIGHTED]
+    best_names = [rankings[measure].combiners[0] for measure in order if measure in rankings]
+    candidates = dict.fromkeys([MODEL, BASELINE, PLAIN, leader, *best_names])
+    return [name for name in candidates if name in results.about["combiners"]][:_MOST_HIGHLIGHTED]
 
 
 def rank_pictures(rankings: dict[str, Ranking], names: Sequence[str]) -> list[Picture]:
-    """Draw the average ranks by each measure of ``rankings``, {measure: its ranking}.
+    """Return a picture of the average ranks by each measure of ``rankings``, {measure: its ranking}.
 
-    `RANK_ROWS` combiners are drawn, those of ``names`` (in bold) and then the best others.
+    `RANK_ROWS` combiners are drawn: those of ``names``, in bold, and then the best others.
     """
     pictures = []
     for measure, ranking in rankings.items():
-        chosen = [*names, *(name for name in ranking.combiners if name not in names)][:RANK_ROWS]
-        rows = [i for i, name in enumerate(ranking.combiners) if name in chosen]
+        others = [name for name in ranking.combiners if name not in names]
+        drawn_names = [*names, *others][:RANK_ROWS]
+        positions = [i for i, name in enumerate(ranking.combiners) if name in drawn_names]
 
-        def draw(ax: Axes, ranking: Ranking = ranking, rows: list[int] = rows) -> None:
+        def draw(ax: Axes, ranking: Ranking = ranking, positions: list[int] = positions) -> None:
             """Plot a combiner's average rank in each row, hollow where tests tell the combiner from the best."""
-            for row, i in enumerate(rows):
+            for row, i in enumerate(positions):
                 look: Any = {"color": PALETTE[0], "markerfacecolor": "none" if ranking.different[0, i] else None}
                 ax.plot([ranking.ranks[i]], [row], "o", **look)
                 ax.axhline(row, color="#e4e4e4", linewidth=0.8, zorder=0)
-            labels = ax.set_yticks(range(len(rows)), [ranking.combiners[i] for i in rows])
-            for label, i in zip(labels, rows, strict=True):
-                label.label1.set_fontweight("bold" if ranking.combiners[i] in names else "normal")
+            ticks = ax.set_yticks(range(len(positions)), [ranking.combiners[i] for i in positions])
+            for tick, i in zip(ticks, positions, strict=True):
+                tick.label1.set_fontweight("bold" if ranking.combiners[i] in names else "normal")
             plain(ax)
-            ax.set(xlabel="average rank", xlim=(0, len(ranking.combiners) + 1), ylim=(len(rows) - 0.5, -0.5))
+            ax.set(xlabel="average rank", xlim=(0, len(ranking.combiners) + 1), ylim=(len(positions) - 0.5, -0.5))
 
         sentence = ", ".join(f"{name} {rank:.1f}" for name, rank in zip(ranking.combiners, ranking.ranks, strict=True))
-        title, size = f"Ranks by {TITLES[measure]}", (4.4, 0.7 + 0.26 * len(rows))
-        pictures.append(draw_picture(title, f"Average ranks: {sentence}.", draw, size))
+        size = (4.4, 0.7 + 0.26 * len(positions))
+        pictures.append(draw_picture(f"Ranks by {TITLES[measure]}", f"Average ranks: {sentence}.", draw, size))
     return pictures
 
 
 def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> list[Picture]:
-    """Draw two measures against the leaf size, for each kind of forest; no pictures if there is one leaf size alone.
+    """Return pictures of two measures against the leaf size, for each kind of forest; none if there is one leaf size.
 
     The combiners in ``names`` stand out. ``records`` is the frame of `Results.records`.
     """
-    settings, lines = results.settings, lines_for(names)
+    settings = results.settings
+    lines = lines_for(names)
     if len(settings.leaf_sizes) < 2:
         return []
+    measures = ("interval_score", "pinball_loss") if settings.numbers else ("accuracy", "brier")
     pictures = []
     for forest in settings.forests:
         forest_records = records[records["forest"] == forest]
-        for measure in ("interval_score", "pinball_loss") if settings.numbers else ("accuracy", "brier"):
+        for measure in measures:
             table = forest_records.groupby(["combiner", "leaf_size"], sort=False)[measure].mean().unstack("leaf_size")
             sizes = list(settings.leaf_sizes)
             values = {name: table.loc[name, sizes].tolist() for name in results.about["combiners"]}
@@ -144,9 +146,14 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
 
             better = "higher" if ranked_measures(records)[measure] else "lower"
             title = f"{forest}: {TITLES[measure]} ({better} is better)"
-            write = (lambda v, m=measure: shown_value(m, v)) if settings.numbers else "{:.3f}".format
-            sentence = "; ".join(f"{combiner}: {', '.join(map(write, values[combiner]))}" for combiner in names)
-            description = f"By leaf size {', '.join(map(str, settings.leaf_sizes))}: {sentence}."
+            clauses = []
+            for combiner in names:
+                if settings.numbers:
+                    texts = [shown_value(measure, value) for value in values[combiner]]
+                else:
+                    texts = [f"{value:.3f}" for value in values[combiner]]
+                clauses.append(f"{combiner}: {', '.join(texts)}")
+            description = f"By leaf size {_join_values(settings.leaf_sizes)}: {'; '.join(clauses)}."
             pictures.append(draw_picture(title, description, draw))
     return pictures
 
@@ -156,27 +163,33 @@ def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
 
     Each law is shown on the forest on which it is best (`Verdict.best_forests`).
     """
-    shares_held, outcomes = {}, {law: outcomes_of(results, *forest) for law, forest in verdict.best_forests.items()}
-    ordered_laws: list[str] = [verdict.leader, *([verdict.base] if verdict.base else []), *verdict.best_forests]
-    for law in dict.fromkeys(ordered_laws):
-        shares_held[law] = observed_coverages(outcomes[law], law)
-    folds = outcomes[verdict.leader][: results.settings.n_folds]  # the first repetition has each row once
-    lower, upper, truth = np.array([row for fold in folds for row in fold.drawn[verdict.leader]]).T
+    outcomes = {law: outcomes_of(results, *forest) for law, forest in verdict.best_forests.items()}
+    # {law: its observed coverage at each of `COVERAGES`}, the leader and the default first.
+    coverages = {}
+    for law in (verdict.leader, verdict.base, *verdict.best_forests):
+        if law is not None and law not in coverages:
+            coverages[law] = observed_coverages(outcomes[law], law)
+    first_repetition = outcomes[verdict.leader][: results.settings.n_folds]  # it has each row once
+    drawn_rows = [row for outcome in first_repetition for row in outcome.drawn[verdict.leader]]
+    lower, upper, truth = np.array(drawn_rows).T
 
     def draw_intervals(ax: Axes) -> None:
         PredictionIntervalDisplay(np.stack([lower, upper], axis=1), truth).plot(ax)
         ax.legend()
 
     def draw_coverage(ax: Axes) -> None:
-        for i, (law, observed) in enumerate(shares_held.items()):
+        looks = lines_for(list(coverages))
+        for law, observed in coverages.items():
             # Repetitions test the same rows again: the band is that of the number of rows.
             display = CoverageDisplay(COVERAGES, observed, n=results.about["data"]["n_instances"], name=law)
-            display.plot(ax, reference=i == 0, band=i == 0, **lines_for(list(shares_held))[law].keywords())
+            is_first = law == verdict.leader
+            display.plot(ax, reference=is_first, band=is_first, **looks[law].keywords())
         ax.legend()
 
     held_share = float(np.mean((lower <= truth) & (truth <= upper)))
-    sentence = "; ".join(f"{law}: {', '.join(f'{share:.3f}' for share in row)}" for law, row in shares_held.items())
-    about = f"Shares that hold at the coverages {', '.join(f'{c:g}' for c in COVERAGES)}: {sentence}."
+    clauses = [f"{law}: {', '.join(_share(share) for share in observed)}" for law, observed in coverages.items()]
+    nominal = ", ".join(f"{coverage:g}" for coverage in COVERAGES)
+    about = f"Shares that hold at the coverages {nominal}: {'; '.join(clauses)}."
     return [
         draw_picture(
             f"{verdict.leader}: 90% intervals",
@@ -188,28 +201,33 @@ def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
 
 
 def _show_most(ax: Axes, values: list[list[float]]) -> None:
-    """Set limits of the y axis of ``ax`` that leave out the worst tenth of the values, which could flatten the rest."""
-    # Accuracies are worst where they are low, losses where they are high.
-    low, high = np.quantile(values, [0.0, 0.9]) if ax.get_ylabel() != "accuracy" else np.quantile(values, [0.1, 1.0])
+    """Set the limits of the y axis so that the worst tenth of the values is left out, which could flatten the others.
+
+    The values are accuracies, worst where they are low, if the axis's label says so; else losses, worst where high.
+    """
+    levels = [0.1, 1.0] if ax.get_ylabel() == "accuracy" else [0.0, 0.9]
+    low, high = np.quantile(values, levels)
     margin = 0.15 * (high - low) or 0.01  # 0.01 if all values are equal
     ax.set_ylim(low - margin, high + margin)
 
 
 def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list[Picture]:
-    """Draw three curves for each kind of forest: reliability, accuracy-rejection and risk-coverage.
+    """Return three pictures for each kind of forest: reliability, accuracy under rejection, and risk by coverage.
 
     Each combiner in ``names`` is drawn at its best leaf size. ``records`` is the frame of `Results.records`.
     """
     lines = lines_for(names)
-    leaves: Any = best_leaf_sizes(records)
+    leaf_sizes: Any = best_leaf_sizes(records)
     n_classes = len(results.about["data"]["classes"])
+    coverages = np.arange(1, N_POINTS + 1) / N_POINTS  # of the curves in each outcome
     pictures = []
     for forest in results.settings.forests:
-        chosen = {combiner: outcomes_of(results, forest, int(leaves[forest, combiner])) for combiner in names}
-        reliability = {combiner: _reliability(combiner, outcomes) for combiner, outcomes in chosen.items()}
-        # The curves of all folds have the same coverages, so that they are averaged point by point.
-        kept = np.arange(1, N_POINTS + 1) / N_POINTS
-        accuracy = {name: np.mean([o.rejection[name] for o in parts], axis=0) for name, parts in chosen.items()}
+        reliability, accuracy = {}, {}  # by combiner
+        for combiner in names:
+            outcomes = outcomes_of(results, forest, int(leaf_sizes[forest, combiner]))
+            reliability[combiner] = _reliability(combiner, outcomes)
+            # The curves of all folds have the same coverages, so they are averaged point by point.
+            accuracy[combiner] = np.mean([outcome.rejection[combiner] for outcome in outcomes], axis=0)
 
         def draw_reliability(ax: Axes, curves=reliability) -> None:
             for i, (combiner, curve) in enumerate(curves.items()):
@@ -218,21 +236,23 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
             ax.set_xlim(1 / n_classes - 0.02, 1.02)
             ax.legend()
 
-        def draw_rejection(ax: Axes, accuracy=accuracy, kept=kept) -> None:
+        def draw_rejection(ax: Axes, accuracy=accuracy) -> None:
             for combiner, values in accuracy.items():
-                curve = metrics.RejectionCurve(1 - kept[::-1], values[::-1])
+                curve = metrics.RejectionCurve(1 - coverages[::-1], values[::-1])
                 RejectionDisplay(curve, name=combiner).plot(ax, markevery=4, **lines[combiner].keywords())
             ax.legend()
 
-        def draw_risk(ax: Axes, accuracy=accuracy, kept=kept) -> None:
+        def draw_risk(ax: Axes, accuracy=accuracy) -> None:
             for combiner, values in accuracy.items():
-                curve = metrics.RiskCoverageCurve(kept, 1 - values)
+                curve = metrics.RiskCoverageCurve(coverages, 1 - values)
                 RiskCoverageDisplay(curve, name=combiner).plot(ax, markevery=4, **lines[combiner].keywords())
             ax.legend()
 
         # Of 20 coverages the last rejects nothing, the fifth last 20 %.
-        clauses = (f"{name} {v[-1]:.1%} at no rejection, {v[-5]:.1%} at 20 %" for name, v in accuracy.items())
-        sentence = "; ".join(clauses)
+        sentence = "; ".join(
+            f"{combiner} {values[-1]:.1%} at no rejection, {values[-5]:.1%} at 20 %"
+            for combiner, values in accuracy.items()
+        )
         pictures += [
             draw_picture(f"{forest}: reliability", "Share of right predictions by confidence.", draw_reliability),
             draw_picture(f"{forest}: accuracy under rejection", f"{sentence}.", draw_rejection),
@@ -241,42 +261,72 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
     return pictures
 
 
+class _PositiveCurve(NamedTuple):
+    """A combiner's bins of the positive class's probability, over all test folds: arrays ``[bins]``."""
+
+    probability: np.ndarray  # mean probability of the positive class
+    share: np.ndarray  # share of instances that are positive
+    size: np.ndarray  # number of instances
+
+
+def _positive_curve(combiner: str, outcomes: list[Any]) -> _PositiveCurve:
+    """Return one combiner's curve from the outcomes of test folds, without bins of less than `_LEAST_IN_BIN`."""
+    size, hits, probability = (
+        np.sum([outcome.positive[combiner][key] for outcome in outcomes], axis=0)
+        for key in ("size", "hits", "probability")
+    )
+    shown = size >= _LEAST_IN_BIN
+    return _PositiveCurve(probability[shown] / size[shown], hits[shown] / size[shown], size[shown])
+
+
 def positive_picture(results: Results, verdict: Verdict) -> Picture:
-    """Draw the share of the positive class against its probability, in bins, for the verdict's default and leader."""
+    """Draw the share of the positive class against its probability, in bins, for the verdict's default and leader.
+
+    Each of the two is read on its best forest. A rare class gets square-root axes.
+    """
     name = _axis_label(str(results.settings.positive))
-    lines, sentences, largest = {}, [], 0.0
-    for combiner in dict.fromkeys(entry for entry in (verdict.base, verdict.leader) if entry is not None):
-        folds = [o.positive[combiner] for o in outcomes_of(results, *verdict.best_forests[combiner])]
-        size, hits, probability = (np.sum([f[key] for f in folds], axis=0) for key in ("size", "hits", "probability"))
-        filled = size >= _LEAST_IN_BIN
-        p, share = probability[filled] / size[filled], hits[filled] / size[filled]
-        lines[combiner] = (p, share, size[filled])
-        largest = max(largest, *p, *share) if len(p) else largest
-        bins = "; ".join(f"{a:.3f} came true in {b:.3f} of {n:.0f}" for a, b, n in zip(*lines[combiner], strict=True))
+    curves = {}
+    sentences = []
+    largest = 0.0
+    for combiner in dict.fromkeys([verdict.base, verdict.leader]):
+        if combiner is None:
+            continue
+        curve = _positive_curve(combiner, outcomes_of(results, *verdict.best_forests[combiner]))
+        curves[combiner] = curve
+        largest = max([largest, *curve.probability, *curve.share])
+        bins = "; ".join(f"{p:.3f} came true in {share:.3f} of {n:.0f}" for p, share, n in zip(*curve, strict=True))
         sentences.append(f"{combiner}: {bins}")
 
     def draw(ax: Axes) -> None:
-        """Plot each combiner's shares against probabilities, with a disc for each bin: its area is the bin's size.
-
-        A rare class gets square-root axes.
-        """
+        """Plot each combiner's shares against probabilities, and on each point a disc whose area is the bin's size."""
         diagonal(ax)
-        for (combiner, (p, share, size)), look in zip(lines.items(), lines_for(list(lines)).values(), strict=True):
-            ax.plot(p, share, label=combiner, **look.keywords())
-            ax.scatter(p, share, s=120 * size / max(size.sum(), 1), color=look.color, alpha=0.35, linewidth=0)
+        looks = lines_for(list(curves))
+        for combiner, curve in curves.items():
+            look = looks[combiner]
+            ax.plot(curve.probability, curve.share, label=combiner, **look.keywords())
+            areas = 120 * curve.size / max(curve.size.sum(), 1)
+            ax.scatter(curve.probability, curve.share, s=areas, color=look.color, alpha=0.35, linewidth=0)
         plain(ax)
         ax.set(xlabel=f"probability of {name}", ylabel=f"share of {name}")
         if shares(results)[str(results.settings.positive)] < RARE:
-            # A square-root scale spreads values near 0 and, unlike a logarithmic one, has a place for 0.
-            ax.set_xscale("function", functions=(np.sqrt, np.square))
-            ax.set_yscale("function", functions=(np.sqrt, np.square))
-            ticks = [t for t in (0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1) if t <= largest * 1.05]
-            ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
-            ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
-        ax.set(xlim=(0, largest * 1.03 or 1), ylim=(0, largest * 1.03 or 1))
+            _scale_by_root(ax, largest)
+        limit = largest * 1.03 or 1  # 1 if no bin is shown
+        ax.set(xlim=(0, limit), ylim=(0, limit))
         ax.legend()
 
     return draw_picture(f"Can P({name}) be believed?", f"{'. '.join(sentences)}.", draw)
+
+
+def _scale_by_root(ax: Axes, largest: float) -> None:
+    """Give both axes, of shares up to ``largest``, a square-root scale with ticks.
+
+    It spreads values near 0 and, unlike a logarithmic scale, has a position for 0.
+    """
+    ax.set_xscale("function", functions=(np.sqrt, np.square))
+    ax.set_yscale("function", functions=(np.sqrt, np.square))
+    ticks = [tick for tick in (0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1) if tick <= largest * 1.05]
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
 
 
 def _reliability(combiner: str, outcomes) -> metrics.ReliabilityCurve:
@@ -290,7 +340,10 @@ def _reliability(combiner: str, outcomes) -> metrics.ReliabilityCurve:
 
 
 def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
-    """Draw instances and errors by both uncertainties, for each kind of forest at its best leaf size in ``records``."""
+    """Return a picture for each kind of forest of its instances and errors, by aleatoric and epistemic uncertainty.
+
+    Forests are shown at the leaf sizes of `shown_leaf_sizes`. ``records`` is the frame of `Results.records`.
+    """
     n_classes = len(results.about["data"]["classes"])
     edges = np.linspace(0, np.log2(n_classes), N_CELLS + 1)
     pictures = []
@@ -312,27 +365,33 @@ def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
 
 
 def set_pictures(results: Results, records: Any) -> list[Picture]:
-    """Draw accuracy and determinacy, utilities, and sizes of sets against s, from ``records``; none without sets."""
+    """Return three pictures for each kind of forest: determinacy and accuracy, utilities, and sizes of sets against s.
+
+    No pictures if there are too many classes for sets. ``records`` is the frame of `Results.records`.
+    """
     if not has_sets(results):
         return []
-    mean, accuracy = set_averages(results, records), baseline_accuracy(results, records)
+    means = set_averages(results, records)
+    accuracy = baseline_accuracy(results, records)
     pictures = []
     for forest, leaf_size in shown_leaf_sizes(results, records).items():
-        lines = {name: mean.loc[forest][measure].tolist() for measure, name in SET_TITLES.items()}
-        constants = {f"one class ({BASELINE})": accuracy[forest]} if accuracy else {}
-        sizes = np.sum([list(o.set_sizes.values()) for o in outcomes_of(results, forest, leaf_size)], axis=0)
-        shares = sizes / sizes.sum(axis=1, keepdims=True)
+        lines = {name: means.loc[forest][measure].tolist() for measure, name in SET_TITLES.items()}
+        decided_and_right = {name: lines[name] for name in ("decided", "right of those")}
+        utilities = {name: lines[name] for name in ("u80", "u65")}
+        utility_of_one_class = {f"one class ({BASELINE})": accuracy[forest]} if accuracy else {}
+        outcomes = outcomes_of(results, forest, leaf_size)
+        sizes = np.sum([list(outcome.set_sizes.values()) for outcome in outcomes], axis=0)  # [strengths, classes]
         title = forest_name(forest, leaf_size)
         pictures += [
-            _over_s(f"{title}: decided and right", "share", {k: lines[k] for k in ("decided", "right of those")}),
-            _over_s(f"{title}: utility of sets", "utility", {k: lines[k] for k in ("u80", "u65")}, constants),
-            _set_sizes(f"{title}: set sizes", shares),
+            _over_s(f"{title}: decided and right", "share", decided_and_right),
+            _over_s(f"{title}: utility of sets", "utility", utilities, utility_of_one_class),
+            _set_sizes(f"{title}: set sizes", sizes / sizes.sum(axis=1, keepdims=True)),
         ]
     return pictures
 
 
 def _over_s(title: str, measure: str, lines: dict[str, list[float]], always: dict[str, float] | None = None) -> Picture:
-    """Draw a measure of sets of classes against s, and return the picture.
+    """Return a picture of measures of sets of classes against s, with ``measure`` as the name of the y axis.
 
     ``lines`` is {name: value for each of `STRENGTHS`}, and ``always`` {name: value that does not depend on s}.
     """
@@ -347,7 +406,7 @@ def _over_s(title: str, measure: str, lines: dict[str, list[float]], always: dic
 
 
 def _set_sizes(title: str, shares) -> Picture:
-    """Draw how many classes the sets hold at each s, and return the picture.
+    """Return a picture of how many classes the sets hold at each s.
 
     ``shares [strengths classes]`` has for each s the share of sets with 1, 2, … classes.
     """
@@ -364,9 +423,10 @@ def _set_sizes(title: str, shares) -> Picture:
 
 
 def interval_pictures(results: Results, records: Any) -> list[Picture]:
-    """Draw reliability with the bins' intervals; for two classes and several leaf sizes also ranges of the Brier score.
+    """Return a picture of each kind of forest's reliability, with the mean interval of each bin of probability.
 
-    No pictures if there are too many classes for intervals. ``records`` is the frame of `Results.records`.
+    For two classes and several leaf sizes there is also one of the ranges of the Brier score. No pictures if there are
+    too many classes for intervals. ``records`` is the frame of `Results.records`.
     """
     if not has_sets(results):
         return []
@@ -380,10 +440,10 @@ def interval_pictures(results: Results, records: Any) -> list[Picture]:
 
 
 def _reliability_of_intervals(title: str, bins: dict[str, Any], results: Results) -> Picture:
-    """Draw reliability with the mean interval of each bin, and return the picture.
+    """Return a picture of the share of predictions that came true against their probability, with intervals, in bins.
 
-    ``bins`` are those of `interval_means`: sizes, shares that came true ("hits"), and mean probabilities, lower and
-    upper ends, in this order.
+    ``bins`` is what `interval_means` returns: {"size", "hits" (shares that came true), "probability", "lower", "upper":
+    a number for each bin}.
     """
     classes = list(results.about["data"]["classes"])
     name = _axis_label(classes[1]) if len(classes) == 2 else "a class"
@@ -396,17 +456,19 @@ def _reliability_of_intervals(title: str, bins: dict[str, Any], results: Results
         ax.set(xlabel=f"probability of {name}", ylabel=f"share of {name if len(classes) == 2 else 'that class'}")
         ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
 
+    columns = (bins[key] for key in ("probability", "lower", "upper", "hits", "size"))
     sentence = "; ".join(
         f"{p:.2f} [{low:.2f}, {high:.2f}] came true in {share:.2f} of {n:.0f}"
-        for n, share, p, low, high in zip(*bins.values(), strict=True)
+        for p, low, high, share, n in zip(*columns, strict=True)
     )
     return draw_picture(title, f"Mean probability and interval of each bin: {sentence}.", draw)
 
 
 def _brier_range(title: str, results: Results, forest: str) -> Picture:
-    """Draw a kind of forest's Brier score, and the range that its intervals allow, against the leaf size."""
+    """Return a picture of a kind of forest's Brier score, and the range that its intervals allow, by leaf size."""
     leaf_sizes = results.settings.leaf_sizes
-    lower, mean, upper = (brier_ranges(results, forest)[name] for name in BRIER_RANGE)
+    ranges = brier_ranges(results, forest)
+    lower, mean, upper = ranges["lower"], ranges["mean"], ranges["upper"]
 
     def draw(ax: Axes) -> None:
         values = {"mean class frequency": mean}
@@ -427,7 +489,7 @@ def _brier_range(title: str, results: Results, forest: str) -> Picture:
 def draw_picture(
     title: str, description: str, draw: Callable[[Axes], None], size: tuple[float, float] = _SIZE
 ) -> Picture:
-    """Return a picture that ``draw`` makes on empty axes; ``size`` is its width and height in inches."""
+    """Return the picture that ``draw`` makes on empty axes; ``size`` is its width and height in inches."""
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.add_subplot())
@@ -437,6 +499,7 @@ def draw_picture(
 
 
 def _share(value: float) -> str:
+    """Return a share as text with three decimals; "none" for NaN, which is a share of no rows."""
     return f"{value:.3f}" if value == value else "none"
 
 
@@ -445,6 +508,9 @@ def _join_values(values) -> str:
 
 
 def _axis_label(label: str) -> str:
-    """Return a label cut to `_LONGEST_LABEL` characters, with ``$`` escaped: between two Matplotlib reads a formula."""
+    """Return a class label for an axis: at most `_LONGEST_LABEL` characters, with ``$`` escaped.
+
+    Between two dollar signs Matplotlib would read a formula.
+    """
     short = label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
     return short.replace("$", r"\$")

@@ -56,47 +56,54 @@ def evaluate_laws(
     X: Float[np.ndarray, "instances features"],
     y: Float[np.ndarray, "instances"],
 ) -> NumberOutcome:
-    """Return the outcome of laws, by name, on the test rows ``X`` and their targets ``y``.
+    """Return the outcome of the named laws of one forest on the test rows ``X`` and their targets ``y``.
 
     The forest has bags and was grown on ``training_rows``: features, targets, and for each row the number of its group.
     Raises a ValueError where too few rows are out of bag for the ends of a conformal interval.
     """
     X_train, y_train, groups = training_rows
-    models, quantiles, seconds = {}, {}, {}
+    models = {}
+    quantiles, seconds = {}, {}  # {law: quantiles [rows, levels]}, {law: how long its fit and its answer took}
     # The law of residuals is always fitted: it refuses forests without rows out of bag, and its moments are read below.
     for law in dict.fromkeys(["residuals", *(law for law in laws if law not in (PLAIN, TREES))]):
         start = time.perf_counter()
         models[law] = UncertainForestRegressor(FrozenEstimator(forest), law=law).fit(X_train, y_train, groups=groups)
         quantiles[law] = models[law].predict(X, quantiles=LEVELS)
         seconds[law] = time.perf_counter() - start
-    bound = models["residuals"].moments_
+    bound_moments = models["residuals"].moments_
     start = time.perf_counter()
-    moments = bound.answer(X)
+    moments = bound_moments.answer(X)
     quantiles[TREES] = moments.mean[:, None] + np.sqrt(moments.epistemic)[:, None] * scipy.stats.norm.ppf(LEVELS)
     seconds[TREES] = time.perf_counter() - start
     start = time.perf_counter()
     is_oob = oob_mask(forest, len(y_train), groups=groups)
     has_oob = is_oob.any(axis=1)
-    residuals = y_train[has_oob] - bound.answer(X_train[has_oob], tree_mask=is_oob[has_oob]).mean
+    residuals = y_train[has_oob] - bound_moments.answer(X_train[has_oob], tree_mask=is_oob[has_oob]).mean
     quantiles[PLAIN] = moments.mean[:, None] + np.quantile(residuals, LEVELS)
     seconds[PLAIN] = time.perf_counter() - start
-    quantiles[BASE_RATES], seconds[BASE_RATES] = np.tile(np.quantile(y_train, LEVELS), (len(y), 1)), 0.0
-    # Rounding may put quantiles out of order, and the interval score refuses a lower end above the upper one.
-    law_quantiles = {law: np.maximum.accumulate(quantiles[law], axis=1) for law in (*laws, BASE_RATES)}
+    quantiles[BASE_RATES] = np.tile(np.quantile(y_train, LEVELS), (len(y), 1))
+    seconds[BASE_RATES] = 0.0
     fifth = np.empty(len(y), int)  # the group of each row, by rank of the leaves' standard deviation
     fifth[np.argsort(moments.std, kind="stable")] = np.arange(len(y)) * N_FIFTHS // len(y)
-    rows = np.linspace(0, len(y) - 1, min(N_DRAWN, len(y))).round().astype(int)
-    n_held = {law: np.bincount(fifth[_contains(q, y)], minlength=N_FIFTHS).tolist() for law, q in law_quantiles.items()}
-    return NumberOutcome(
-        measures={law: _measures(q, y, seconds[law]) for law, q in law_quantiles.items()},
-        covered={law: [int(_contains(q, y, i).sum()) for i in range(9)][::-1] for law, q in law_quantiles.items()},
-        fifths={"size": np.bincount(fifth, minlength=N_FIFTHS).tolist(), **n_held},
-        drawn={law: [list(map(_digits, (*q[i, [0, -1]], y[i]))) for i in rows] for law, q in law_quantiles.items()},
-    )
+    drawn_rows = np.linspace(0, len(y) - 1, min(N_DRAWN, len(y))).round().astype(int)
+    sizes = np.bincount(fifth, minlength=N_FIFTHS).tolist()
+    outcome = NumberOutcome(measures={}, covered={}, fifths={"size": sizes}, drawn={})
+    for law in (*laws, BASE_RATES):
+        # Rounding may put quantiles out of order, and the interval score refuses a lower end above the upper one.
+        ordered = np.maximum.accumulate(quantiles[law], axis=1)
+        outcome.measures[law] = _measures(ordered, y, seconds[law])
+        # `COVERAGES` rise, and the outermost quantiles, of index 0, have the largest.
+        outcome.covered[law] = [int(_contains(ordered, y, i).sum()) for i in reversed(range(len(COVERAGES)))]
+        outcome.fifths[law] = np.bincount(fifth[_contains(ordered, y)], minlength=N_FIFTHS).tolist()
+        outcome.drawn[law] = [[_digits(v) for v in (ordered[i, 0], ordered[i, -1], y[i])] for i in drawn_rows]
+    return outcome
 
 
 def _measures(quantiles: np.ndarray, y: np.ndarray, seconds: float) -> dict[str, float]:
-    """Return {measure: value} of one law, from its quantiles ``[rows levels]`` at `LEVELS`, targets and seconds."""
+    """Return {measure: value} of one law on the rows of a test fold.
+
+    ``quantiles [rows levels]`` are the law's at `LEVELS`, and ``y`` the targets. ``seconds`` is how long the law took.
+    """
     ends = quantiles[:, [0, -1]]
     return {
         "interval_score": _digits(metrics.interval_score(ends, y, coverage=COVERAGE)),
@@ -108,17 +115,22 @@ def _measures(quantiles: np.ndarray, y: np.ndarray, seconds: float) -> dict[str,
 
 
 def _contains(quantiles: np.ndarray, y: np.ndarray, i: int = 0) -> np.ndarray:
-    """Return whether each target lies between the i-th lowest and the i-th highest quantile, ``i`` counted from 0."""
+    """Return for each target in ``y`` whether it lies between the i-th lowest and the i-th highest quantile.
+
+    ``quantiles`` are ``[rows levels]``, and ``i`` counts from 0, the outermost two.
+    """
     return (quantiles[:, i] <= y) & (y <= quantiles[:, -1 - i])
 
 
 def _digits(value: Any) -> float:
+    """Return a number rounded to eight significant digits, as outcomes keep it."""
     return float(f"{float(value):.8g}")
 
 
 def are_sound(outcome: NumberOutcome, laws: Sequence[str]) -> bool:
-    """Return whether a stored outcome has these laws and the base rates in each field, and lists of right sizes."""
-    law_names, n_rows = {*laws, BASE_RATES}, sum(outcome.fifths["size"])
+    """Return whether an outcome from a file fits these laws: names of laws and measures, lengths of lists, counts."""
+    law_names = {*laws, BASE_RATES}
+    n_rows = sum(outcome.fifths["size"])
     measure_names = {name for name in MEASURES_OF_LAWS if name != "worst_fifth"}
     return (
         set(outcome.measures) == set(outcome.covered) == set(outcome.drawn) == law_names
@@ -132,15 +144,15 @@ def are_sound(outcome: NumberOutcome, laws: Sequence[str]) -> bool:
 
 
 def observed_coverages(outcomes: Sequence[NumberOutcome], law: str) -> list[float]:
-    """Return the observed coverage of a law's intervals for each of `COVERAGES`, over the outcomes of test folds."""
+    """Return the share of rows, in the outcomes of test folds, that a law's intervals hold at each of `COVERAGES`."""
     n_rows = sum(sum(outcome.fifths["size"]) for outcome in outcomes)
     return (np.sum([outcome.covered[law] for outcome in outcomes], axis=0) / n_rows).tolist()
 
 
 def worst_fifth(outcomes: Sequence[NumberOutcome], law: str) -> float:
-    """Return the least coverage of a law's scored intervals in a fifth of the rows, the outcomes of all folds together.
+    """Return the least coverage of a law's scored intervals in any fifth of the rows, over the outcomes of test folds.
 
-    Rows are in fifths by the standard deviation that their leaves give; a fifth without rows is left out.
+    Rows are in fifths by the standard deviation that their leaves give. A fifth without rows is left out.
     """
     n_held, n_rows = (np.sum([outcome.fifths[name] for outcome in outcomes], axis=0) for name in (law, "size"))
     return float((n_held[n_rows > 0] / n_rows[n_rows > 0]).min())

@@ -33,20 +33,23 @@ _CHUNK_ROWS = 2**16
 
 
 class GivenModel(NamedTuple):
-    """A fitted model on whose leaves combiners are compared; it reads codes of levels, which its table holds."""
+    """A fitted model on whose leaves combiners are compared; of nominal columns it reads codes in place of words."""
 
     trees: Trees  # the trees; a study counts the training rows of each split in their leaves
     model: Answering  # the model itself, which answers instances
     about: dict[str, Any]  # the file's "name" and "sha256", "n_trees", and "boosted": whether the trees are boosted
 
     def answers(self, X: np.ndarray, y: np.ndarray) -> dict[str, Answers]:
-        """Return {name: answer function} of the model itself, and of it calibrated by Platt's regression on X and y."""
+        """Return {name: function from instances to their answer} of the model as it is, and calibrated.
+
+        The calibration is Platt's regression on the instances ``X`` and their classes ``y``.
+        """
         fitted: Any = LogisticRegression(C=100.0, max_iter=1000).fit(_evidence(self.model.answer(X)), y)
 
         def calibrated(rows: np.ndarray) -> Answer:
             shares = fitted.predict_proba(_evidence(self.model.answer(rows)))
             log_shares = np.log(np.maximum(shares, np.finfo(np.float32).tiny))
-            return Answer(log_shares, None, shares, log_shares)
+            return Answer(class_scores=log_shares, score=None, probability=shares, log_probability=log_shares)
 
         return {MODEL: self.model.answer, MODEL_CALIBRATED: calibrated}
 
@@ -57,14 +60,15 @@ def read_given_model(
     target: str | None,
     notation: Notation = Notation(),  # noqa: B008
 ) -> tuple[Table, GivenModel]:
-    """Read a fitted model, from a file of `jaxunc.save` or one that `jaxunc.from_any` reads, and a table for it.
+    """Return the table of the file ``data``, and the fitted model of ``path``, which reads its columns.
 
-    The table, of the file ``data``, holds nominal columns as the model's codes. Its columns are found by name where the
-    model knows names, and ``target`` names the one with labels of the model. ``notation`` has the marks in numbers that
-    the user tells of a text file.
+    The model is in a file of `jaxunc.save`, or one that `jaxunc.from_any` reads. The table holds nominal columns as the
+    model's codes. Columns are found by name where the model knows names, and ``target`` names the column with labels.
+    ``notation`` has the marks in numbers of a text file, as far as the user names them.
 
-    Raises a ValueError if a file cannot be read, the model is not a classifier of trees with probabilities or takes a
-    pipeline's raw columns, columns are missing, or the target is missing or holds a label that the model lacks.
+    Raises a ValueError if a file cannot be read, the model is not a classifier of trees with probabilities, or it takes
+    a pipeline's raw columns. Also if columns or the target are missing, or the target holds a label that the model
+    lacks.
     """
     loaded = load_model(path)
     if steps_of_estimator(loaded):
@@ -82,8 +86,9 @@ def read_given_model(
         raise ValueError(f"--model={str(path)!r} answers with no probabilities; save it with another combiner.")
     labels = tuple(map(label_text, bound.class_labels or ()))
     check_text([data_file(data)], notation)
-    X, y, rows, notes = _read(data_file(data), Wanted(trees.columns, None, (target,), notation), labels)
-    table = Table(Path(data).name, X, y, labels, notes, frame=rows)
+    wanted = Wanted(trees.columns, features=None, keep=(target,), notation=notation)
+    X, y, frame, notes = _read(data_file(data), wanted, labels)
+    table = Table(Path(data).name, X, y, labels, notes, frame=frame)
     boosted = isinstance(bound, AdditiveTrees) and not bound.is_forest
     about = _facts(path, trees.n_trees, boosted)
     trees, model = _adapt_to_codes(bound)
@@ -91,7 +96,7 @@ def read_given_model(
 
 
 def _adapt_to_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
-    """Return the model's trees, and the model, for data whose nominal columns hold codes instead of words."""
+    """Return the trees and the model with columns of codes, for data whose nominal columns hold codes for words."""
     columns = model.columns.of_codes()
     if isinstance(model, BoundForest):
         trees = dataclasses.replace(model.forest.trees, columns=columns)
@@ -105,15 +110,21 @@ def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...
 
     ``wanted`` has the model's columns, and the name of the target. Rows without a label are left out, and a note says
     so. The frame has no columns; its index holds the number of each row in the file, from 1.
+
+    Raises a ValueError if no row has a label, a label is none of ``labels``, or the target is a column of the model.
     """
-    columns, (target,) = wanted.columns, wanted.keep
+    columns = wanted.columns
+    (target,) = wanted.keep
     if columns.names is not None and target in columns.names:
         raise ValueError(f"--target={target!r} is a column that the model reads; name the column of the classes.")
     chunks = list(file_chunks(path, wanted, _CHUNK_ROWS))
     if not chunks:
         raise ValueError(f"{path} has 0 rows.")
-    values = [encode_arrow(c.features, columns, c.where, are_cells=c.are_cells, first=c.first).values for c in chunks]
-    labels_read = [label for chunk in chunks for label in _targets(chunk)]
+    values = [
+        encode_arrow(chunk.features, columns, chunk.where, are_cells=chunk.are_cells, first=chunk.first).values
+        for chunk in chunks
+    ]
+    labels_read = [label for chunk in chunks for label in _targets(chunk)]  # None: missing
     has_label = np.array([label is not None for label in labels_read])
     class_of = {label: c for c, label in enumerate(labels)}
     if unknown := next((label for label in labels_read if label is not None and label not in class_of), None):
@@ -126,21 +137,23 @@ def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...
         raise ValueError(f"--target={target!r} is missing in all {len(labels_read)} rows; choose another column.")
     X = np.concatenate([np.asarray(chunk) for chunk in values])[has_label]
     y = np.array([class_of[label] for label in labels_read if label is not None], np.int64)
-    row_index, n_left_out = pd.DataFrame(index=np.flatnonzero(has_label) + 1), int(np.sum(~has_label))
-    if not n_left_out:
-        return X, y, row_index, ()
-    return X, y, row_index, (f"{n_left_out} of {len(labels_read)} rows have no {target!r} and are left out.",)
+    frame = pd.DataFrame(index=np.flatnonzero(has_label) + 1)
+    n_left_out = int(np.sum(~has_label))
+    if n_left_out == 0:
+        return X, y, frame, ()
+    return X, y, frame, (f"{n_left_out} of {len(labels_read)} rows have no {target!r} and are left out.",)
 
 
 def _targets(chunk: DataChunk) -> list[str | None]:
+    """Return the labels in a chunk's first kept column as texts; None for missing ones."""
     column = chunk.kept.column(0).to_pylist()
     return [None if value is None or value != value or value == "" else label_text(value) for value in column]
 
 
 def _evidence(answer: Answer) -> np.ndarray:
-    """Return the features of Platt's regression: an answer's log probabilities ``[instances classes]``, at least -80.
+    """Return the features of Platt's regression, ``[instances classes]``: log probabilities, clipped to -80 or more.
 
-    For two classes there is one feature, the logarithm of class 1 less that of class 0.
+    For two classes there is one feature, ``[instances 1]``: the logarithm of class 1 less that of class 0.
     """
     logs = np.maximum(np.asarray(answer.log_probability, np.float64), -80.0)
     return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
@@ -159,53 +172,63 @@ class RefittedModel(NamedTuple):
     ) -> tuple[Any, Callable[..., np.ndarray], Any, tuple[str, ...]]:
         """Fit clones of the steps and, with a seed, of the forest to the table's rows at the positions ``train``.
 
-        Return the fitted forest, a function from positions of rows to the features that the forest reads, these
-        features of the rows at ``train``, and their names (none if the steps do not tell them).
+        Return (forest, read, X, names). ``read`` is a function from positions of rows to the features that the fitted
+        forest reads. ``X`` has these features of the rows at ``train``, and ``names`` are the features' names, none if
+        the steps do not tell them.
 
         Raises a ValueError if the steps cannot be fitted, or drop or make rows.
         """
         model: Any = clone(self.forest)
         model.set_params(random_state=seed)
-        if isinstance(weights := model.class_weight, dict):
+        weights = model.class_weight
+        if isinstance(weights, dict):  # by label, and the forest is fitted to positions of classes
             position = {label: c for c, label in enumerate(table.class_labels)}
             model.set_params(class_weight={position[label_text(label)]: weight for label, weight in weights.items()})
-        X, names = table.X[train], table.names
-        if self.steps is not None:
-            steps: Any = clone(self.steps)
-            frame = cast(pd.DataFrame, table.frame)[self.columns]
-            try:
-                X = _dense(steps.fit_transform(frame.iloc[train], table.y[train]))
-            except Exception as error:  # the steps are foreign code, which may raise anything
-                raise ValueError(
-                    f"--model={self.about['name']!r}: its steps cannot be fitted to DATA ({type(error).__name__}: "
-                    f"{str(error)[:200]}). Pass the columns that they were made for, of the same types."
-                ) from error
-            if len(X) != len(train):
-                raise ValueError(
-                    f"--model={self.about['name']!r}: its steps make {len(X)} rows of {len(train)}; leave out those "
-                    "that drop or make rows."
-                )
-            try:
-                names = tuple(map(str, steps.get_feature_names_out()))
-            except (AttributeError, ValueError):
-                names = ()
+        y = table.y[train]
+        if self.steps is None:
+            X = table.X[train]
+            return model.fit(X, y), lambda rows: table.X[rows], X, table.names
+        frame = cast(pd.DataFrame, table.frame)[self.columns]
+        steps, X, names = self._fit_steps(frame.iloc[train], y)
 
-            def read(rows):
-                return _dense(steps.transform(frame.iloc[rows]))
+        def read(rows: np.ndarray) -> np.ndarray:
+            """Return the features that the fitted steps make of the rows at these positions."""
+            return _dense(steps.transform(frame.iloc[rows]))
 
-        else:
+        return model.fit(X, y), read, X, names
 
-            def read(rows):
-                return table.X[rows]
+    def _fit_steps(self, raw_rows: pd.DataFrame, y: np.ndarray) -> tuple[Any, np.ndarray, tuple[str, ...]]:
+        """Return (fitted clone of the steps, features, names of features) from raw rows and their classes ``y``.
 
-        return model.fit(X, table.y[train]), read, X, names
+        The features are those that the clone makes of the rows. There are no names if the steps do not tell them.
+        Raises a ValueError if the steps cannot be fitted, or drop or make rows.
+        """
+        steps: Any = clone(cast(Pipeline, self.steps))
+        try:
+            X = _dense(steps.fit_transform(raw_rows, y))
+        except Exception as error:  # the steps are foreign code, which may raise anything
+            raise ValueError(
+                f"--model={self.about['name']!r}: its steps cannot be fitted to DATA ({type(error).__name__}: "
+                f"{str(error)[:200]}). Pass the columns that they were made for, of the same types."
+            ) from error
+        if len(X) != len(raw_rows):
+            raise ValueError(
+                f"--model={self.about['name']!r}: its steps make {len(X)} rows of {len(raw_rows)}; leave out those "
+                "that drop or make rows."
+            )
+        try:
+            names = tuple(map(str, steps.get_feature_names_out()))
+        except (AttributeError, ValueError):
+            names = ()
+        return steps, X, names
 
 
 def read_refitted_model(path: str, table: Table) -> RefittedModel:
-    """Open a pickled forest of scikit-learn, or a Pipeline whose last step is one; this runs the code that it holds.
+    """Return the model of a pickle: a forest of scikit-learn, or a Pipeline that ends in one. This runs its code.
 
-    Raises a ValueError if the file cannot be opened or holds something else, a step drops or makes rows, or the table
-    lacks a column that is read or a class that has a weight.
+    ``table`` is the data that the model will be fitted to. Raises a ValueError if the file at ``path`` cannot be opened
+    or holds something else, or a step drops or makes rows. Also if the table lacks a column that the model reads, or a
+    class to which it gives a weight.
     """
     try:
         model: Any = joblib.load(path)
@@ -215,8 +238,9 @@ def read_refitted_model(path: str, table: Table) -> RefittedModel:
             "for files of joblib.dump or pickle.dump. Leave it out for others."
         ) from error
     steps = list(model.named_steps.values()) if isinstance(model, Pipeline) else [model]
-    if odd := next((type(step).__name__ for step in steps if hasattr(step, "fit_resample")), None):
-        raise ValueError(f"--model={path!r} holds {odd}, which drops or makes rows; leave this step out.")
+    resampling = [type(step).__name__ for step in steps if hasattr(step, "fit_resample")]
+    if resampling:
+        raise ValueError(f"--model={path!r} holds {resampling[0]}, which drops or makes rows; leave this step out.")
     if not steps or not isinstance(steps[-1], RandomForestClassifier | ExtraTreesClassifier | DecisionTreeClassifier):
         kind = f"a {type(model).__name__}"
         if isinstance(model, Pipeline):
@@ -225,28 +249,35 @@ def read_refitted_model(path: str, table: Table) -> RefittedModel:
             f"--model={path!r} holds {kind}; expected a forest of scikit-learn, or a Pipeline whose last step is one. "
             "Of wrapped ones (calibrated, searched) pass the forest or pipeline inside."
         )
-    before = model[:-1] if len(steps) > 1 else None
-    raw = [str(name) for name in cast(pd.DataFrame, table.frame).columns]
-    columns = [str(name) for name in getattr(model, "feature_names_in_", raw)] if before is not None else raw
-    if lacking := [name for name in columns if name not in raw]:
+    forest = steps[-1]
+    steps_before = model[:-1] if len(steps) > 1 else None
+    columns = raw_names = [str(name) for name in cast(pd.DataFrame, table.frame).columns]
+    if steps_before is not None:
+        columns = [str(name) for name in getattr(model, "feature_names_in_", raw_names)]
+    lacking = [name for name in columns if name not in raw_names]
+    if lacking:
         raise ValueError(
-            f"--model={path!r} reads the columns {join_names(lacking)}, which DATA lacks.{suggest(lacking[0], raw)} "
-            f"It has {join_names(raw, 20)}."
+            f"--model={path!r} reads the columns {join_names(lacking)}, which DATA lacks."
+            f"{suggest(lacking[0], raw_names)} It has {join_names(raw_names, 20)}."
         )
-    if isinstance(weights := getattr(steps[-1], "class_weight", None), dict) and (
-        odd := [str(label) for label in weights if label_text(label) not in table.class_labels]
-    ):
-        raise ValueError(f"--model={path!r} has class weights of {join_names(odd)}, which the target does not hold.")
-    class_names = [type(step).__name__ for step in steps]
-    about = _facts(path, getattr(steps[-1], "n_estimators", 1), False, steps=class_names)
-    return RefittedModel(before, steps[-1], columns, about)
+    weights = getattr(forest, "class_weight", None)
+    if isinstance(weights, dict):
+        unknown = [str(label) for label in weights if label_text(label) not in table.class_labels]
+        if unknown:
+            raise ValueError(
+                f"--model={path!r} has class weights of {join_names(unknown)}, which the target does not hold."
+            )
+    n_trees = getattr(forest, "n_estimators", 1)  # a single tree has no such attribute
+    about = _facts(path, n_trees, boosted=False, steps=[type(step).__name__ for step in steps])
+    return RefittedModel(steps_before, forest, columns, about)
 
 
 def _facts(path: str | Path, n_trees: int, boosted: bool, **further: Any) -> dict[str, Any]:
-    """Return what results keep of a model's file: its name and SHA-256, ``n_trees``, ``boosted``, ``further`` facts."""
+    """Return the description of a model in results: its file's name and SHA-256, and the arguments behind ``path``."""
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return {"name": Path(path).name, "n_trees": n_trees, "boosted": boosted, **further, "sha256": digest}
 
 
 def _dense(values: Any) -> np.ndarray:
+    """Return values, which may be a sparse matrix, as a dense array of float32."""
     return np.asarray(values.toarray() if is_sparse(values) else values, np.float32)

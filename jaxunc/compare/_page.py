@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy as np
 from markupsafe import Markup, escape
 
 from jaxunc._checks import escape_invisible
 
+from ._decision import decision, further
 from ._evaluate import CONFIDENCE, INTERVAL_STRENGTH, RANKED_MEASURES, TOPS
 from ._figures import (
     RANK_ROWS,
@@ -54,8 +56,6 @@ from ._verdict import (
     RARE,
     Verdict,
     arrow,
-    decision,
-    further,
     is_binary,
     meaning,
     shares,
@@ -66,12 +66,12 @@ from ._verdict import (
     verdict,
 )
 
-_MOST_DOUBTFUL = 6
+_MOST_DOUBTFUL = 6  # number of doubtful rows that are listed
 _SMALLER_IS_BETTER = {"calibration_error": False, "risk_coverage": False}
 
 
 def write_page(folder: str | Path, results: Results) -> Path:
-    """Write a study's page, ``report.html``, into the folder and return its path; raises an OSError if that fails."""
+    """Write a study's page into the folder as ``report.html``, and return the path; raises an OSError on failure."""
     path = Path(folder) / "report.html"
     partial = path.with_suffix(".html.partial")
     partial.write_text(page(results), encoding="utf-8")
@@ -82,33 +82,12 @@ def write_page(folder: str | Path, results: Results) -> Path:
 def page(results: Results) -> str:
     """Return the report page of a study as HTML."""
     records = results.records()
-    n_folds = results.settings.n_folds
     of_laws = results.settings.numbers
-    rankings = {measure: ranking(records, measure, n_folds=n_folds) for measure in ranked_measures(records)}
     judgement = verdict(results, records)
-    names = choose_highlights(results, rankings, judgement.leader)
-    figures = {
-        "leaf_sizes": leaf_size_pictures(results, records, names),
-        "ranks": rank_pictures(rankings, names) if len(results.about["combiners"]) > 1 else [],
-        "laws": law_pictures(results, judgement) if of_laws else [],
-    }
-    if not of_laws:
-        figures |= {
-            "curves": curve_pictures(results, records, names),
-            "uncertainty": uncertainty_pictures(results, records),
-            "sets": set_pictures(results, records),
-            "intervals": interval_pictures(results, records),
-        }
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("jaxunc.compare", "."),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        # Names in the data may hold characters that reverse the text around them.
-        finalize=lambda value: escape_invisible(value) if type(value) is str else value,
-    )
-    environment.filters |= {"data_uri": _data_uri, "code": _to_html}
-    return environment.get_template("page.html.jinja").render(
+    figures = _figures(results, records, judgement)
+    combiner_baseline = BASELINE if BASELINE in results.about["combiners"] else None
+    template = _environment().get_template("page.html.jinja")
+    return template.render(
         about=results.about,
         data_line=data_line(results),
         model_line=model_line(results),
@@ -142,106 +121,156 @@ def page(results: Results) -> str:
         meanings={name: meaning(judgement, name) for name in results.about["combiners"]},
         interval_strength=INTERVAL_STRENGTH,
         several_leaf_sizes=len(results.settings.leaf_sizes) > 1,
-        baseline=judgement.base if of_laws else BASELINE if BASELINE in results.about["combiners"] else None,
+        baseline=judgement.base if of_laws else combiner_baseline,
     )
 
 
-def _contents(results: Results, verdict: Verdict, figures: dict[str, list[Picture]]) -> dict[str, str]:
-    """Return {anchor: title} of the sections that the page has, in order; ``figures`` is {section: its pictures}."""
-    has_classes = not results.settings.numbers
-    # An empty title stands for a section that the page does not have.
-    titles = {
-        "laws": "" if has_classes else "Do the intervals keep their word?",
-        "finding": f"Finding {results.settings.positive}" if is_binary(results) else "",
-        "doubtful": "The most doubtful rows" if has_classes and _doubtful_rows(results, verdict) else "",
-        "limits": "What the numbers do not say",
-        "run": "How it was run",
-        "all": f"All {verdict.noun}s",
-        "ranks": "Ranks" if figures["ranks"] else "",
-        "leaf-sizes": "Leaf sizes" if figures["leaf_sizes"] else "",
-        "trust": "Can the answers be trusted?" if has_classes else "",
-        "uncertainty": "Two kinds of uncertainty" if has_classes else "",
-        "sets": "Sets of classes" if has_classes and has_sets(results) else "",
-        "intervals": "Intervals" if has_classes and has_sets(results) else "",
-        "votes": "Votes" if has_classes and _poll_rows(results) else "",
-        "meanings": "What the words mean",
+def _figures(results: Results, records: Any, verdict: Verdict) -> dict[str, list[Picture]]:
+    """Return {section of the page: its pictures}; ``records`` is the frame of `Results.records`."""
+    n_folds = results.settings.n_folds
+    rankings = {measure: ranking(records, measure, n_folds=n_folds) for measure in ranked_measures(records)}
+    names = choose_highlights(results, rankings, verdict.leader)
+    figures = {
+        "leaf_sizes": leaf_size_pictures(results, records, names),
+        "ranks": rank_pictures(rankings, names) if len(results.about["combiners"]) > 1 else [],
     }
-    return {anchor: text for anchor, text in titles.items() if text}
+    if results.settings.numbers:
+        return {**figures, "laws": law_pictures(results, verdict)}
+    return {
+        **figures,
+        "laws": [],
+        "curves": curve_pictures(results, records, names),
+        "uncertainty": uncertainty_pictures(results, records),
+        "sets": set_pictures(results, records),
+        "intervals": interval_pictures(results, records),
+    }
+
+
+def _environment() -> jinja2.Environment:
+    """Return the environment of the page's template, with its filters; texts are escaped."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("jaxunc.compare", "."),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Names in the data may hold characters that reverse the text around them.
+        finalize=lambda value: escape_invisible(value) if type(value) is str else value,
+    )
+    environment.filters |= {"data_uri": _data_uri, "code": _to_html}
+    return environment
+
+
+def _contents(results: Results, verdict: Verdict, figures: dict[str, list[Picture]]) -> dict[str, str]:
+    """Return {anchor: title} of the sections that the page has, in order; ``figures`` are those of `_figures`."""
+    has_classes = not results.settings.numbers
+    sections = (  # anchor, title, whether the page has the section
+        ("laws", "Do the intervals keep their word?", not has_classes),
+        ("finding", f"Finding {results.settings.positive}", is_binary(results)),
+        ("doubtful", "The most doubtful rows", has_classes and _doubtful_rows(results, verdict)),
+        ("limits", "What the numbers do not say", True),
+        ("run", "How it was run", True),
+        ("all", f"All {verdict.noun}s", True),
+        ("ranks", "Ranks", figures["ranks"]),
+        ("leaf-sizes", "Leaf sizes", figures["leaf_sizes"]),
+        ("trust", "Can the answers be trusted?", has_classes),
+        ("uncertainty", "Two kinds of uncertainty", has_classes),
+        ("sets", "Sets of classes", has_classes and has_sets(results)),
+        ("intervals", "Intervals", has_classes and has_sets(results)),
+        ("votes", "Votes", has_classes and _poll_rows(results)),
+        ("meanings", "What the words mean", True),
+    )
+    return {anchor: text for anchor, text, is_present in sections if is_present}
 
 
 def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, Any]]]:
-    """Return {kind of forest: a row for each combiner}, rows by rising mean rank.
+    """Return {kind of forest: rows of the table of all combiners or laws}, a row for each, by rising mean rank.
 
-    A cell of a row has mean and standard deviation over test folds, and whether the mean is the best. ``records`` is
-    the frame of `Results.records`.
+    A row has a cell for each of `_measures`. ``records`` is the frame of `Results.records`.
     """
-    mean, leaves = averages(records), best_leaf_sizes(records)
+    means_and_spreads = averages(records)
+    leaf_sizes = best_leaf_sizes(records)
     order = table_of_ranks(records).index
     tables = {}
     for forest in results.settings.forests:
-        by_combiner = mean.loc[forest]
+        by_combiner = means_and_spreads.loc[forest]
         rows = []
         for combiner in order:
-            cells = []
-            for name in _measures(records):
-                # Rounded: several are best if they differ by rounding alone.
-                column = by_combiner[(name, "mean")].round(DECIMALS)
-                best_mean = {True: column.max(), False: column.min(), None: None}[_larger_is_better(name)]
-                value, spread = by_combiner.at[combiner, (name, "mean")], by_combiner.at[combiner, (name, "std")]
-                shown = (f"{value:.4f}", f"{spread:.3f}")
-                if name in MEASURES_OF_LAWS:
-                    shown = (shown_value(name, value), shown_value(name, spread))
-                cells.append({"value": shown[0], "spread": shown[1], "best": column[combiner] == best_mean})
-            rows.append({"combiner": combiner, "cells": cells, "leaf_size": leaves[forest, combiner]})
+            cells = [_average_cell(by_combiner, combiner, measure) for measure in _measures(records)]
+            rows.append({"combiner": combiner, "cells": cells, "leaf_size": leaf_sizes[forest, combiner]})
         tables[forest] = rows
     return tables
 
 
+def _average_cell(by_combiner: Any, combiner: str, measure: str) -> dict[str, Any]:
+    """Return a cell of a table of all combiners: "value" (the mean), "spread", and "best", whether no mean is better.
+
+    ``by_combiner`` is a frame of one kind of forest, as `averages` makes it, with a row for each combiner.
+    """
+    means = by_combiner[(measure, "mean")].round(DECIMALS)  # several are best if they differ by rounding alone
+    best_mean = {True: means.max(), False: means.min(), None: None}[_larger_is_better(measure)]
+    is_best = means[combiner] == best_mean
+    value = by_combiner.at[combiner, (measure, "mean")]
+    spread = by_combiner.at[combiner, (measure, "std")]
+    if measure in MEASURES_OF_LAWS:
+        return {"value": shown_value(measure, value), "spread": shown_value(measure, spread), "best": is_best}
+    return {"value": f"{value:.4f}", "spread": f"{spread:.3f}", "best": is_best}
+
+
 def _short_rows(verdict: Verdict) -> list[dict[str, Any]]:
     """Return the rows of the page's short table, in order; marks show which values tests tell from the default's."""
-    rows, measures = [], shown_measures(verdict)
+    rows = []
     for name in shown_rows(verdict):
-        signs = {m: 0 if name == BASE_RATES else verdict.differs(m, name, verdict.base) for m in measures}
-        cells = [
-            {"value": shown_value(m, verdict.means.at[name, m]), "mark": {1: "better", -1: "worse"}.get(sign, "")}
-            for m, sign in signs.items()
-        ]
-        forest = forest_name(*verdict.best_forests[name]) if verdict.best_forests.get(name, ("", 0))[1] else ""
+        cells = []
+        for measure in shown_measures(verdict):
+            sign = 0 if name == BASE_RATES else verdict.differs(measure, name, verdict.base)
+            cells.append({"value": shown_value(measure, verdict.means.at[name, measure]), "mark": _mark(sign)})
+        # The base rates have no forest, and the leaf size of a given model is 0.
+        kind, leaf_size = verdict.best_forests.get(name, ("", 0))
+        forest = forest_name(kind, leaf_size) if leaf_size else ""
         rows.append({"combiner": name, "cells": cells, "on": forest, "meaning": meaning(verdict, name)})
     return rows
 
 
+def _mark(sign: int) -> str:
+    """Return the word for a result of `Verdict.differs`: "better" for 1, "worse" for -1, an empty text for 0."""
+    return {1: "better", -1: "worse", 0: ""}[sign]
+
+
 def _top_names(verdict: Verdict) -> list[str]:
-    """Return the verdict's leader and, if it is another combiner, the default."""
+    """Return the leader's name and, if another combiner is the default, the default's."""
     return list(dict.fromkeys(name for name in (verdict.leader, verdict.base) if name is not None))
 
 
 def _top_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
-    """Return a row for each share of rows in `TOPS`: the per cent of positives in it, and the leader's lift and gain.
+    """Return the rows of the table on instances called most likely positive, one for each per cent in `TOPS`.
 
-    Such a share holds the rows called most likely positive. Lift is the share of positives among these, divided by that
-    in all rows. Gain is the share of all positives that are among these.
+    A cell has the per cent of positives among the instances called most likely positive, by the leader or the default.
+    Lift is the leader's share of positives among these, divided by the share among all instances. Gain is the share of
+    all positives that are among these.
     """
     base_rate = shares(results)[str(results.settings.positive)]
     rows = []
     for top in TOPS:
-        share = verdict.means[f"top_{top}"]
-        sign = verdict.differs(f"top_{top}", verdict.leader, verdict.base)
-        leader_mark = {1: "better", -1: "worse"}.get(sign, "")
-        cells = [
-            {"share": f"{100 * share[name]:.0f}", "mark": leader_mark if name == verdict.leader else ""}
-            for name in _top_names(verdict)
-        ]
+        measure = f"top_{top}"
+        share = verdict.means[measure]
+        leader_mark = _mark(verdict.differs(measure, verdict.leader, verdict.base))
+        cells = []
+        for name in _top_names(verdict):
+            mark = leader_mark if name == verdict.leader else ""
+            cells.append({"share": f"{100 * share[name]:.0f}", "mark": mark})
         lift = share[verdict.leader] / base_rate
-        gain = min(lift * top / 100, 1)  # share of all positives that lie in the top; a rounded top may hold more rows
+        gain = min(lift * top / 100, 1)  # at most 1, though the number of rows called most likely is rounded
         rows.append({"top": top, "cells": cells, "lift": f"{lift:.1f}", "gain": f"{gain:.0%}"})
     return rows
 
 
 def _doubtful_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
-    """Return the most doubtful rows of the data, in order, by the default's best forest (without one, the leader's)."""
-    # The folds of the first repeat alone: they hold each row of the table once.
-    outcomes = outcomes_of(results, *verdict.best_forests[verdict.base or verdict.leader])[: results.settings.n_folds]
+    """Return the `_MOST_DOUBTFUL` most doubtful rows of the data as texts, the most doubtful first.
+
+    They are those of the default's best forest; without a default, of the leader's.
+    """
+    outcomes = outcomes_of(results, *verdict.best_forests[verdict.base or verdict.leader])
+    outcomes = outcomes[: results.settings.n_folds]  # the first repetition, which has each row of the table once
     labels = list(results.about["data"]["classes"])
     total_uncertainty = lambda row: row["aleatoric"] + row["epistemic"]
     rows = sorted((row for outcome in outcomes for row in outcome.doubtful), key=total_uncertainty, reverse=True)
@@ -259,45 +288,62 @@ def _doubtful_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
 
 
 def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
-    """Return a row for each kind of forest and s, with the means of set measures as text; no rows without sets."""
-    leaf_sizes, mean = shown_leaf_sizes(results, records), set_averages(results, records)
+    """Return the rows of the table of sets of classes: mean measures as text, for each kind of forest and each s.
+
+    The values of s are `TABLE_STRENGTHS`. If `BASELINE` was run, the first row of each kind is for a forest
+    that names one class by it. The list is empty if the study has no sets. ``records`` is the frame of
+    `Results.records`.
+    """
+    if not has_sets(results):
+        return []
+    mean = set_averages(results, records)
     accuracy = baseline_accuracy(results, records)
     rows = []
-    for forest, leaf_size in leaf_sizes.items() if has_sets(results) else ():
+    for forest, leaf_size in shown_leaf_sizes(results, records).items():
+        name = forest_name(forest, leaf_size)
         if forest in accuracy:
-            # As `SET_MEASURES` are ordered. Sets of one class: all are decided, and each utility is the accuracy.
-            cells = [1.0, *3 * [accuracy[forest]], 1.0]
-            rows.append({"forest": forest_name(forest, leaf_size), "s": "one class", "cells": cells})
+            # A set of one class is always decided, and its utilities are its accuracy. In the order of `SET_MEASURES`:
+            values = [1.0, accuracy[forest], accuracy[forest], accuracy[forest], 1.0]
+            rows.append({"forest": name, "s": "one class", "cells": list(map(_share_text, values))})
         for s in TABLE_STRENGTHS:
-            cells = mean.loc[(forest, s)].tolist()
-            rows.append({"forest": forest_name(forest, leaf_size), "s": s, "cells": cells})
-    return [{**row, "cells": [f"{v:.3f}" if v == v else "–" for v in row["cells"]]} for row in rows]
+            values = mean.loc[(forest, s)].tolist()
+            rows.append({"forest": name, "s": s, "cells": list(map(_share_text, values))})
+    return rows
+
+
+def _share_text(value: float) -> str:
+    """Return a number with three decimals, or a dash for NaN."""
+    return "–" if np.isnan(value) else f"{value:.3f}"
 
 
 def _poll_rows(results: Results) -> list[dict[str, Any]]:
-    """Return a row for each kind of forest and leaf size, with the mean measures of votes (`POLL_TITLES`) as text."""
+    """Return the rows of the table of votes, one for each kind of forest and leaf size, with mean measures as text.
+
+    The measures are those of `POLL_TITLES`. The list is empty if the study has no votes.
+    """
     rows = []
-    for (forest, leaf_size), row in poll_averages(results).iterrows():
-        cells = [f"{row[name]:.1f}" if name == "n_polled" else f"{row[name]:.3f}" for name in POLL_TITLES]
+    for (forest, leaf_size), means in poll_averages(results).iterrows():
+        cells = [f"{means[name]:.1f}" if name == "n_polled" else f"{means[name]:.3f}" for name in POLL_TITLES]
         rows.append({"forest": forest_name(forest, leaf_size), "cells": cells})
     return rows
 
 
 def _measures(records: Any) -> list[str]:
-    """Return the names of the measures in the tables of all combiners: those that are columns of ``records``."""
+    """Return the names of the measures in the tables of all combiners or laws: columns of ``records``, in order."""
     return [name for name in (*COMPARED_MEASURES, *MEASURES_OF_LAWS) if name in records]
 
 
 def _larger_is_better(measure: str) -> bool | None:
+    """Return whether larger values of a measure are better; None if neither larger nor smaller ones are."""
     return {**RANKED_MEASURES, **_SMALLER_IS_BETTER, **MEASURES_OF_LAWS}[measure]
 
 
 def _to_html(sentence: str) -> Markup:
-    """Return a sentence as HTML, with names between backticks as code, classes between asterisks in italics."""
+    """Return a sentence as escaped HTML: texts between backticks become code, those between asterisks italic."""
     text = re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(escape_invisible(sentence))))
     return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", text))
 
 
 def _data_uri(picture: Picture) -> str:
-    """Return a picture as a data URI, so that names inside one SVG cannot disturb those of another."""
+    """Return the picture's SVG as a data URI, so that names inside one SVG cannot disturb those of another."""
     return "data:image/svg+xml;base64," + base64.b64encode(picture.svg.encode()).decode()

@@ -12,12 +12,12 @@ _FEW = 10  # largest number of rows in a leaf that are called few
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number and its noun, which ends in s unless the number is 1."""
+    """Return a number and its noun as text, with an s behind the noun unless the number is 1: "3 trees"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def data_line(results: Results) -> str:
-    """Return a line on a study's data: name and sizes, the classes, and what a target of numbers was taken for."""
+    """Return a line on a study's data: name, sizes, classes, and what numbers in the target are taken for."""
     data = results.about["data"]
     sizes = f"{data['name']}: {count(data['n_instances'], 'instance')}, {count(data['n_features'], 'feature')}"
     how_taken = f"; {data['taken']}" if "taken" in data else ""
@@ -29,15 +29,17 @@ def data_line(results: Results) -> str:
 
 
 def data_notes(results: Results) -> list[str]:
-    """Return notes on a study: what was done to the data, what is doubtful there, which combiners were left out."""
+    """Return notes on a study: warnings on the data, what was done to the data, which combiners were left out."""
     data = results.about["data"]
     notes = [f"Warning: {warning}" for warning in data["warnings"]] + list(data["notes"])
     if results.settings.numbers:
         return notes
-    if omitted := [name for name in chosen_combiners(results.settings) if name not in results.about["combiners"]]:
-        compare = "compares" if len(omitted) == 1 else "compare"
-        listed = " and ".join([", ".join(omitted[:-1]), omitted[-1]] if omitted[1:] else omitted)
-        notes.append(f"Left out: {listed}, which {compare} two classes (here {len(data['classes'])}).")
+    omitted = [name for name in chosen_combiners(results.settings) if name not in results.about["combiners"]]
+    if len(omitted) == 1:
+        notes.append(f"Left out: {omitted[0]}, which compares two classes (here {len(data['classes'])}).")
+    elif omitted:
+        listed = f"{', '.join(omitted[:-1])} and {omitted[-1]}"
+        notes.append(f"Left out: {listed}, which compare two classes (here {len(data['classes'])}).")
     if not has_sets(results):
         notes.append(
             f"Sets of classes and intervals are left out: they compare all pairs, of {MOST_CLASSES} classes at most."
@@ -46,7 +48,7 @@ def data_notes(results: Results) -> list[str]:
 
 
 def model_line(results: Results) -> str | None:
-    """Return a sentence on a study's given model and what is compared with it; None if forests were grown."""
+    """Return sentences on a study's given model and what is compared with it; None if the study has no model."""
     model = results.about.get("model")
     if model is None:
         return None
@@ -65,7 +67,7 @@ def model_line(results: Results) -> str | None:
 
 
 def run_line(results: Results) -> str:
-    """Return sentences on a study's forests, grown or counted, its cross-validation, its counts and its seed."""
+    """Return sentences on how a study was run: its forests, leaf sizes, cross-validation, counts and seed."""
     settings = results.settings
     if settings.is_given:
         return (
@@ -74,15 +76,15 @@ def run_line(results: Results) -> str:
             f"(seed {settings.seed}); the trees stayed. Learned combiners learn from these parts, each row without its "
             "own label. All combiners read the same leaves."
         )
-    sizes = "leaf sizes" if len(settings.leaf_sizes) > 1 else "leaf size"
-    bagged = settings.counts == "oob" and "extra-trees" in settings.forests
-    clauses = [
-        " and ".join(settings.forests),
-        *([] if settings.has_model else [f"{sizes} {', '.join(map(str, settings.leaf_sizes))}"]),
-        f"{count(settings.n_repeats, 'repetition')} of {settings.n_folds}-fold cross-validation",
-        f"counts: {settings.counts}" + (", for which extra-trees are grown on bags as well" if bagged else ""),
-        f"seed {settings.seed}",
-    ]
+    clauses = [" and ".join(settings.forests)]
+    if not settings.has_model:
+        noun = "leaf sizes" if len(settings.leaf_sizes) > 1 else "leaf size"
+        clauses.append(f"{noun} {', '.join(map(str, settings.leaf_sizes))}")
+    clauses.append(f"{count(settings.n_repeats, 'repetition')} of {settings.n_folds}-fold cross-validation")
+    counts_clause = f"counts: {settings.counts}"
+    if settings.counts == "oob" and "extra-trees" in settings.forests:
+        counts_clause += ", for which extra-trees are grown on bags as well"
+    clauses += [counts_clause, f"seed {settings.seed}"]
     return (
         f"Run: {count(settings.n_forests, 'forest')} of {_sizes(settings)} ({'; '.join(clauses)}). "
         f"All {'laws' if settings.numbers else 'combiners'} read the same leaves."
@@ -90,18 +92,21 @@ def run_line(results: Results) -> str:
 
 
 def doubt(row: dict[str, Any]) -> str:
-    """Return a clause on why a row of `Outcome.doubtful` is doubtful: mixed leaves, or trees that disagree."""
-    n = row["leaf_rows"]
-    behind = "" if n is None else f" (median {n:.3g} rows)"
+    """Return a clause on why a row of `Outcome.doubtful` is doubtful: mixed leaves, or trees that disagree.
+
+    Leaves are mixed if the aleatoric uncertainty is at least the epistemic one.
+    """
+    leaf_rows = row["leaf_rows"]  # None if it is not known
+    median = "" if leaf_rows is None else f" (median {leaf_rows:.3g} rows)"
     if row["aleatoric"] >= row["epistemic"]:
-        return f"mixed leaves{behind}: rows like it are of several classes; more of them would not help"
-    if n is not None and n <= _FEW:
-        return f"few rows behind its leaves{behind}, trees disagree: more rows like it would help"
-    return f"trees disagree, each sure of itself{behind}: more rows like it would help"
+        return f"mixed leaves{median}: rows like it are of several classes; more of them would not help"
+    if leaf_rows is not None and leaf_rows <= _FEW:
+        return f"few rows behind its leaves{median}, trees disagree: more rows like it would help"
+    return f"trees disagree, each sure of itself{median}: more rows like it would help"
 
 
 def unsupported(results: Results, records: Any) -> list[str]:
-    """Return sentences on what the numbers of a study do not support, and why; ``records`` is `Results.records`."""
+    """Return sentences on what the numbers of a study do not support; ``records`` is the frame of `Results.records`."""
     settings = results.settings
     sentences = _on_given_model(results)
     nouns = "laws" if settings.numbers else "combiners"
@@ -141,8 +146,9 @@ def unsupported(results: Results, records: Any) -> list[str]:
 
 
 def _on_given_model(results: Results) -> list[str]:
-    """Return the reservations that hold for a study of a model that was fitted before it; none for other studies."""
-    if (model := results.about.get("model")) is None:
+    """Return sentences of caution for a study of a given model; an empty list if the study has none."""
+    model = results.about.get("model")
+    if model is None:
         return []
     sentences = [
         f"The model came fitted. If it was fitted to rows of these data, `{MODEL}` and all combiners are flattered: "
@@ -157,7 +163,7 @@ def _on_given_model(results: Results) -> list[str]:
 
 
 def _sizes(settings: Settings) -> str:
-    """Return the number of trees in the forests of these settings, in words."""
+    """Return the number of trees in each forest of these settings, as text: "100 trees", or "a single tree"."""
     trees = count(settings.n_trees, "tree")
     if "single-tree" not in settings.forests:
         return trees

@@ -35,7 +35,8 @@ class SetSizeDisplay(Display):
     """
 
     def __init__(self, strengths: Sequence[float | int], shares: Any):
-        self.strengths, self.shares = [float(s) for s in strengths], np.asarray(shares, float)
+        self.strengths = [float(s) for s in strengths]
+        self.shares = np.asarray(shares, float)
         if self.shares.ndim != 2 or len(self.shares) != len(self.strengths):
             raise ValueError(
                 f"shares has shape {self.shares.shape}; expected [strengths sizes] with {len(self.strengths)} rows."
@@ -47,11 +48,11 @@ class SetSizeDisplay(Display):
     def from_values(
         cls, strengths: Sequence[float | int], shares: Any, *, ax: Any = None, **kwargs: Any
     ) -> "SetSizeDisplay":
-        """Make a display of the class's arguments and plot it; ``ax`` (the axes) and further keywords go to `plot`."""
+        """Make a display of ``strengths`` and ``shares`` and plot it; ``ax`` (the axes) and keywords go to `plot`."""
         return cls(strengths, shares).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, cmap: str = "cividis_r") -> "SetSizeDisplay":
-        """Draw the bars, in colours that are evenly spaced in ``cmap``: the default draws larger sets darker."""
+        """Draw the bars on ``ax``, in colours evenly spaced in ``cmap``: by the default larger sets are darker."""
         ax = axes_of(ax)
         positions = np.arange(len(self.strengths))
         n_sizes = self.shares.shape[1]
@@ -105,7 +106,8 @@ class StrengthDisplay(Display):
     ):
         self.strengths = [float(s) for s in strengths]
         self.values = {name: [float(v) for v in line] for name, line in values.items()}
-        self.measure, self.reference = measure, dict(reference or {})
+        self.measure = measure
+        self.reference = dict(reference or {})
         for name, line in self.values.items():
             if len(line) != len(self.strengths):
                 raise ValueError(f"{name} has {len(line)} values; expected one for each of {len(self.strengths)} s.")
@@ -124,7 +126,7 @@ class StrengthDisplay(Display):
         return cls(strengths, values, measure=measure, reference=reference).plot(ax)
 
     def plot(self, ax: Any = None) -> "StrengthDisplay":
-        """Draw a line for each name. The values of s stand at equal distances, since their ratios matter."""
+        """Draw a line on ``ax`` for each name. The values of s are at equal distances, since their ratios matter."""
         ax = axes_of(ax)
         x = list(range(len(self.strengths)))
         self.lines_, self.references_ = {}, {}
@@ -174,12 +176,17 @@ class IntervalReliabilityDisplay(Display):
         name: str | None = None,
         size: Sequence[float | int] | None = None,
     ):
-        given = (probability, frequency, lower, upper, *([] if size is None else [size]))
-        parts = [[float(v) for v in part] for part in given]
-        if len({len(part) for part in parts}) != 1:
-            raise ValueError(f"the parts have {', '.join(str(len(p)) for p in parts)} bins; expected as many each.")
-        self.probability, self.frequency, self.lower, self.upper = parts[:4]
-        self.name, self.size = name, parts[4] if size is not None else None
+        self.probability = [float(v) for v in probability]
+        self.frequency = [float(v) for v in frequency]
+        self.lower = [float(v) for v in lower]
+        self.upper = [float(v) for v in upper]
+        self.size = None if size is None else [float(v) for v in size]
+        self.name = name
+        columns = [self.probability, self.frequency, self.lower, self.upper]
+        if self.size is not None:
+            columns.append(self.size)
+        if len({len(column) for column in columns}) != 1:
+            raise ValueError(f"the parts have {', '.join(str(len(c)) for c in columns)} bins; expected as many each.")
 
     @classmethod
     def from_values(
@@ -221,12 +228,13 @@ class IntervalReliabilityDisplay(Display):
         ax = axes_of(ax)
         if reference:
             diagonal(ax)
-        look = {"marker": "o", "markersize": 4, **kwargs}
-        (self.line_,) = ax.plot(self.probability, self.frequency, label=self.name, zorder=3, **look)
-        ends = (self.frequency, self.lower, self.upper)
+        line_look = {"marker": "o", "markersize": 4, **kwargs}
+        (self.line_,) = ax.plot(self.probability, self.frequency, label=self.name, zorder=3, **line_look)
         look = {"color": self.line_.get_color(), "zorder": 2}
-        self.band_ = ax.fill_betweenx(*ends, alpha=0.15, linewidth=0, **look) if band else None
-        self.bars_ = ax.hlines(*ends, alpha=0.5, linewidth=2, **look)
+        self.band_ = None
+        if band:
+            self.band_ = ax.fill_betweenx(self.frequency, self.lower, self.upper, alpha=0.15, linewidth=0, **look)
+        self.bars_ = ax.hlines(self.frequency, self.lower, self.upper, alpha=0.5, linewidth=2, **look)
         if self.size is not None:
             areas = [120 * n / sum(self.size) for n in self.size]
             ax.scatter(self.probability, self.frequency, s=areas, alpha=0.35, linewidth=0, **look)
@@ -270,9 +278,12 @@ class ComplexityDisplay(Display):
         measure: str,
         axis: str = "trees, the largest on the left (cp)",
     ):
+        self.trees = [str(tree) for tree in trees]
+        self.values = dict(values)
+        self.lower = [float(v) for v in lower]
+        self.upper = [float(v) for v in upper]
+        self.measure = measure
         self.axis = axis
-        self.trees, self.values, self.measure = [str(tree) for tree in trees], dict(values), measure
-        self.lower, self.upper = [float(v) for v in lower], [float(v) for v in upper]
         if {len(self.lower), len(self.upper), *map(len, self.values.values())} != {len(self.trees)}:
             raise ValueError(f"expected a value and two ends for each of {len(self.trees)} trees.")
 
@@ -292,7 +303,7 @@ class ComplexityDisplay(Display):
         return cls(trees, values, lower, upper, measure=measure, **kwargs).plot(ax)
 
     def plot(self, ax: Any = None, *, band: str | None = "range") -> "ComplexityDisplay":
-        """Draw the lines, and the range as a band with markers at its ends; ``band`` is its name in the legend."""
+        """Draw the lines on ``ax``, and the range as a band with vertical lines; ``band`` is its name in the legend."""
         ax = axes_of(ax)
         positions = list(range(len(self.trees)))
         self.band_ = ax.fill_between(
@@ -342,7 +353,9 @@ class PredictionIntervalDisplay(Display):
     """
 
     def __init__(self, interval: Any, y: Any, *, name: str | None = None):
-        self.interval, self.y, self.name = np.asarray(interval, float), np.asarray(y, float), name
+        self.interval = np.asarray(interval, float)
+        self.y = np.asarray(y, float)
+        self.name = name
         if self.y.ndim != 1 or not len(self.y) or self.interval.shape != (len(self.y), 2):
             raise ValueError(
                 f"interval has shape {self.interval.shape} and y {self.y.shape}; expected [instances 2], the ends for "
@@ -363,22 +376,32 @@ class PredictionIntervalDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "PredictionIntervalDisplay":
-        """Make and plot a display of the intervals that a fitted estimator's ``predict_interval`` returns for ``X``."""
+        """Make and plot a display of the intervals that a fitted ``estimator`` predicts for ``X``.
+
+        ``y`` holds the true values of the target, and ``coverage`` is asked of the intervals. ``name`` is their name in
+        the legend. ``ax`` (the axes) and further keywords go to `plot`.
+        """
         return cls(_intervals(estimator, X, coverage), y, name=name).plot(ax, **kwargs)
 
     @classmethod
     def from_predictions(
         cls, interval: Any, y: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any
     ) -> "PredictionIntervalDisplay":
-        """Make and plot a display of intervals ``[instances 2]`` and true values of the target ``[instances]``."""
+        """Make and plot a display of ``interval [instances 2]`` and true values of the target ``y [instances]``.
+
+        ``name`` is the intervals' name in the legend. ``ax`` (the axes) and further keywords go to `plot`.
+        """
         return cls(interval, y, name=name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, most: int = 200, **kwargs: Any) -> "PredictionIntervalDisplay":
-        """Draw the intervals, or ``most`` of them, evenly chosen by width. Keywords go to ``ax.vlines``."""
+        """Draw the intervals on ``ax``: at most ``most``, evenly chosen by width. Keywords go to ``ax.vlines``."""
         ax = axes_of(ax)
-        order = np.argsort(self.interval[:, 1] - self.interval[:, 0], kind="stable")
-        order = order[np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int))]
-        (low, high), y, position = self.interval[order].T, self.y[order], np.arange(len(order))
+        by_width = np.argsort(self.interval[:, 1] - self.interval[:, 0], kind="stable")
+        ranks = np.linspace(0, len(by_width) - 1, min(most, len(by_width))).round().astype(int)
+        drawn = by_width[np.unique(ranks)]
+        low, high = self.interval[drawn].T
+        y = self.y[drawn]
+        position = np.arange(len(drawn))
         look = {"color": PALETTE[6], "linewidth": 2.0, "alpha": 0.7, "label": self.name} | kwargs
         self.bars_ = ax.vlines(position, low, high, **look)
         held = (low <= y) & (y <= high)
@@ -425,8 +448,10 @@ class CoverageDisplay(Display):
     """
 
     def __init__(self, nominal: Any, observed: Any, *, n: int | None = None, name: str | None = None):
-        self.nominal, self.observed = np.atleast_1d(np.asarray(nominal, float)), np.asarray(observed, float)
-        self.n, self.name = n, name
+        self.nominal = np.atleast_1d(np.asarray(nominal, float))
+        self.observed = np.asarray(observed, float)
+        self.n = n
+        self.name = name
         check_within("nominal", self.nominal, "(0, 1)", ": coverages that are asked for", shape=self.nominal.shape)
         if self.nominal.ndim != 1 or self.observed.shape != self.nominal.shape:
             raise ValueError(
@@ -447,7 +472,11 @@ class CoverageDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "CoverageDisplay":
-        """Make and plot a curve of the intervals that a fitted estimator's ``predict_interval`` returns for ``X``."""
+        """Make and plot a curve of the intervals that a fitted ``estimator`` predicts for ``X``.
+
+        They are asked for at each of ``coverages``, and ``y`` holds the true values of the target. ``name`` is the
+        curve's name in the legend. ``ax`` (the axes) and further keywords go to `plot`.
+        """
         intervals = np.stack([_intervals(estimator, X, float(coverage)) for coverage in coverages])
         return cls.from_predictions(intervals, y, coverages=coverages, name=name, ax=ax, **kwargs)
 
@@ -455,8 +484,13 @@ class CoverageDisplay(Display):
     def from_predictions(
         cls, intervals: Any, y: Any, *, coverages: Any, name: str | None = None, ax: Any = None, **kwargs: Any
     ) -> "CoverageDisplay":
-        """Make and plot a curve from intervals ``[coverages instances 2]`` and true targets ``[instances]``."""
-        ends, truth = np.asarray(intervals, float), np.asarray(y, float)
+        """Make and plot a curve from ``intervals [coverages instances 2]`` and true targets ``y [instances]``.
+
+        ``coverages`` were asked for. ``name`` is the curve's name in the legend. ``ax`` (the axes) and further keywords
+        go to `plot`.
+        """
+        ends = np.asarray(intervals, float)
+        truth = np.asarray(y, float)
         if ends.ndim != 3 or ends.shape[1:] != (*truth.shape, 2) or not len(truth):
             raise ValueError(
                 f"intervals has shape {ends.shape} and y {truth.shape}; expected [coverages instances 2] and "
@@ -468,14 +502,15 @@ class CoverageDisplay(Display):
         return cls(coverages, held.mean(axis=1), n=len(truth), name=name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any) -> "CoverageDisplay":
-        """Draw the curve, with ``reference`` a dotted line of equality, with ``band`` the band of ``n`` instances.
+        """Draw the curve on ``ax``, and behind it a line of equality and the band of shares to be expected.
 
         Parameters
         ----------
         ax
             Axes to draw on; default: pyplot's if they are empty, else those of a new figure.
         reference, band
-            Whether to draw the line and, if ``n`` is known, the band.
+            Whether to draw the line of equality and, if ``n`` is known, the band in which shares lie with probability
+            95% if the coverage is as asked for.
         **kwargs
             As for ``ax.plot``.
 
@@ -489,16 +524,19 @@ class CoverageDisplay(Display):
         if reference:
             diagonal(ax)
         if band and self.n is not None:
-            asked = np.linspace(0, 1, 101)
-            low, high = (scipy.stats.binom.ppf(p, self.n, asked) / self.n for p in (0.025, 0.975))
-            self.band_ = ax.fill_between(asked, np.maximum(low, 0), high, color="#777777", alpha=0.15, linewidth=0)
+            nominal = np.linspace(0, 1, 101)
+            low, high = (scipy.stats.binom.ppf(p, self.n, nominal) / self.n for p in (0.025, 0.975))
+            self.band_ = ax.fill_between(nominal, np.maximum(low, 0), high, color="#777777", alpha=0.15, linewidth=0)
         look = {"marker": "o", "markersize": 3, "label": self.name} | kwargs
         (self.line_,) = ax.plot(self.nominal, self.observed, **look)
         return self._finish(ax, xlabel="coverage asked for", ylabel="share of rows held")
 
 
 def _intervals(estimator: Any, X: Any, coverage: float) -> Any:
-    """Return the estimator's prediction intervals ``[instances 2]`` of a coverage; a TypeError if it predicts none."""
+    """Return an estimator's prediction intervals ``[instances 2]`` for ``X``, at a ``coverage`` in (0, 1).
+
+    Raises a TypeError if the estimator has no ``predict_interval``.
+    """
     if not hasattr(estimator, "predict_interval"):
         raise TypeError(
             f"estimator is a {type(estimator).__name__} without predict_interval; pass a fitted "

@@ -25,7 +25,10 @@ class ComparedCombiner(NamedTuple):
     is_model: bool = False  # whether the row is a given model, as it answers or calibrated
 
     def make(self, forest: Forest) -> Combiner:
-        """Return the combiner for a forest, whose prior it may use; raise a ValueError if it learns or is a model."""
+        """Return the combiner for a forest, whose prior it may use.
+
+        Raises a ValueError if the row's combiner learns, or the row is a given model.
+        """
         return combiner_by_name(self.name, prior=forest.prior, n_samples=forest.n_samples)
 
 
@@ -154,23 +157,45 @@ class Settings:
         # The class is frozen: fields are set around its guard.
         for name in ("forests", "combiners", "leaf_sizes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        if not self.numbers:
-            object.__setattr__(self, "combiners", tuple(_SYNONYMS.get(name, name) for name in self.combiners))
-        rows = [name for name, combiner in COMPARED_COMBINERS.items() if self.is_given or not combiner.is_model]
-        kinds, names_option = FORESTS, "--combiners"
         if self.numbers:
-            # "inbag" is the default of the field, which suits classes alone.
-            object.__setattr__(self, "counts", "oob" if self.counts == "inbag" else self.counts)
-            rows, kinds, names_option = list(COMPARED_LAWS), FORESTS_OF_NUMBERS, "--laws"
-            if self.counts != "oob" or self.costs is not None or self.positive is not None:
-                raise ValueError(
-                    "--counts, --costs and --positive are for classes, and the target is a number, whose laws are "
-                    "fitted out of bag; leave them out."
-                )
-        for option, names, choices in (("--forests", self.forests, kinds), (names_option, self.combiners, rows)):
-            # A given model's kind of forest, and its leaf size 0, are not options of the command.
-            for name in names if not self.has_model or names is self.combiners else ():
-                check_name(option, name, choices)
+            self._check_for_numbers()
+        else:
+            object.__setattr__(self, "combiners", tuple(_SYNONYMS.get(name, name) for name in self.combiners))
+        self._check_names()
+        self._check_ranges()
+        self._check_learning()
+        if self.costs is not None:
+            object.__setattr__(self, "costs", checked_costs(self.costs))
+        object.__setattr__(self, "forests", tuple(dict.fromkeys(self.forests)))
+        in_order = COMPARED_LAWS if self.numbers else COMPARED_COMBINERS
+        object.__setattr__(self, "combiners", tuple(name for name in in_order if name in self.combiners))
+        object.__setattr__(self, "leaf_sizes", tuple(sorted(set(self.leaf_sizes))))
+
+    def _check_for_numbers(self) -> None:
+        """Set counts to "oob", and raise a ValueError for settings that are for classes."""
+        # "inbag" is the default of the field, which suits classes alone.
+        object.__setattr__(self, "counts", "oob" if self.counts == "inbag" else self.counts)
+        if self.counts != "oob" or self.costs is not None or self.positive is not None:
+            raise ValueError(
+                "--counts, --costs and --positive are for classes, and the target is a number, whose laws are "
+                "fitted out of bag; leave them out."
+            )
+
+    def _check_names(self) -> None:
+        """Raise a ValueError for unknown forests, combiners, laws or counts, and if forests or leaf sizes are missing.
+
+        Also for out-of-bag counts of forests without bags.
+        """
+        if not self.has_model:  # a given model's kind of forest is not an option of the command
+            for name in self.forests:
+                check_name("--forests", name, FORESTS_OF_NUMBERS if self.numbers else FORESTS)
+        if self.numbers:
+            for name in self.combiners:
+                check_name("--laws", name, list(COMPARED_LAWS))
+        else:
+            rows = [name for name, row in COMPARED_COMBINERS.items() if self.is_given or not row.is_model]
+            for name in self.combiners:
+                check_name("--combiners", name, rows)
         check_name("--counts", self.counts, COUNTS)
         if not self.forests or not self.leaf_sizes:
             raise ValueError("--forests and --leaf-sizes need at least one value each.")
@@ -180,30 +205,36 @@ class Settings:
                     f"--counts='oob' needs trees that are grown on bags of the data, and {name} grows on all of it. "
                     f"Leave {name} out, or take --counts held_out."
                 )
-        if not self.has_model:
-            least_of_leaf = ("--leaf-sizes", 1, "the least number of instances in a leaf")
-            object.__setattr__(self, "leaf_sizes", tuple(_integer(size, *least_of_leaf) for size in self.leaf_sizes))
+
+    def _check_ranges(self) -> None:
+        """Set fields of integers to Python's; raise a ValueError if one is no integer in its range."""
+        if not self.has_model:  # a given model's leaf size is 0
+            meaning = "the least number of instances in a leaf"
+            leaf_sizes = tuple(_integer(size, "--leaf-sizes", 1, meaning) for size in self.leaf_sizes)
+            object.__setattr__(self, "leaf_sizes", leaf_sizes)
         for name, option, least, meaning in _NUMBERS:
             object.__setattr__(self, name, _integer(getattr(self, name), option, least, meaning))
-        if (
-            self.counts != "inbag"
-            and not (self.is_given or self.numbers)
-            and (learning := [name for name in self.combiners if COMPARED_COMBINERS[name].learns])
-        ):
+
+    def _check_learning(self) -> None:
+        """Raise a ValueError if combiners that learn are named together with counts that are not in-bag.
+
+        Combiners may learn beside a given model that stays as fitted, and laws of numbers are not checked.
+        """
+        if self.counts == "inbag" or self.is_given or self.numbers:
+            return
+        learning = [name for name in self.combiners if COMPARED_COMBINERS[name].learns]
+        if learning:
             raise ValueError(
                 f"--combiners={', '.join(learning)} learn from in-bag counts and choose others themselves; leave out "
                 f"--counts {self.counts}."
             )
-        if self.costs is not None:
-            object.__setattr__(self, "costs", checked_costs(self.costs))
-        object.__setattr__(self, "forests", tuple(dict.fromkeys(self.forests)))
-        in_order = COMPARED_LAWS if self.numbers else COMPARED_COMBINERS
-        object.__setattr__(self, "combiners", tuple(name for name in in_order if name in self.combiners))
-        object.__setattr__(self, "leaf_sizes", tuple(sorted(set(self.leaf_sizes))))
 
     @classmethod
     def for_model(cls, n_trees: int, *, refitted: bool = False, **chosen: Any) -> "Settings":
-        """Return settings of a study of one model, which is counted anew or ``refitted`` on each training part."""
+        """Return settings of a study of one given model with ``n_trees`` trees; ``chosen`` are further fields.
+
+        On each training part its leaves are counted anew, or if ``refitted`` it is fitted anew.
+        """
         kind, counts = (REFITTED, "inbag") if refitted else (GIVEN, "held_out")
         return cls(forests=(kind,), leaf_sizes=(0,), n_trees=n_trees, counts=counts, **chosen)
 
@@ -223,7 +254,7 @@ class Settings:
         return len(self.forests) * len(self.leaf_sizes) * self.n_repeats * self.n_folds
 
     def combiners_for(self, n_classes: int) -> tuple[str, ...]:
-        """Return the names of the chosen combiners that suit a number of classes, or those of the chosen laws.
+        """Return the names of the chosen combiners that suit ``n_classes`` classes; for numbers, of the chosen laws.
 
         Parameters
         ----------
@@ -237,25 +268,28 @@ class Settings:
         """
         if self.numbers:
             return tuple(self.combiners or USUAL_LAWS)
-        of_model = (row.name for row in _OFFERED if row.is_model and self.is_given and row.name not in self.combiners)
-        chosen = (*chosen_combiners(self), *of_model)
-        suited = tuple(name for name in chosen if n_classes == 2 or not COMPARED_COMBINERS[name].binary_only)
+        names = list(chosen_combiners(self))
+        if self.is_given:  # the model's own rows are always compared
+            names += [row.name for row in _OFFERED if row.is_model and row.name not in self.combiners]
+        suited = tuple(name for name in names if n_classes == 2 or not COMPARED_COMBINERS[name].binary_only)
         if not suited:
             raise ValueError(
-                f"--combiners={', '.join(chosen)}: none of them suits {n_classes} classes; for more than two there are "
+                f"--combiners={', '.join(names)}: none of them suits {n_classes} classes; for more than two there are "
                 f"{', '.join(name for name, combiner in COMPARED_COMBINERS.items() if not combiner.binary_only)}."
             )
         return suited
 
 
 def chosen_combiners(settings: Settings) -> tuple[str, ...]:
-    """Return the combiners that the settings name; if they name none, all but a given model's rows.
+    """Return the names of the combiners to compare: those in the settings or, if there are none, all that are allowed.
 
-    Combiners that learn are left out, too, unless counts are in-bag or the trees are a given model's.
+    The rows of a given model are not among all. Combiners that learn are allowed if counts are in-bag, or the trees are
+    those of a given model.
     """
-    learns = settings.counts == "inbag" or settings.is_given
-    possible = (row.name for row in _OFFERED if not row.is_model and (learns or not row.learns))
-    return tuple(settings.combiners) or tuple(possible)
+    if settings.combiners:
+        return tuple(settings.combiners)
+    can_learn = settings.counts == "inbag" or settings.is_given
+    return tuple(row.name for row in _OFFERED if not row.is_model and (can_learn or not row.learns))
 
 
 def checked_costs(costs: Any) -> tuple[tuple[float, ...], ...]:
@@ -266,7 +300,7 @@ def checked_costs(costs: Any) -> tuple[tuple[float, ...], ...]:
     try:
         values: Any = np.asarray(costs, float)
     except (TypeError, ValueError):
-        values = np.empty(0)
+        values = np.empty(0)  # refused below
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
         raise ValueError("--costs is no square of numbers; expected a row for each true class, a column per decision.")
     if not np.all(np.isfinite(values) & (values >= 0)):
@@ -286,14 +320,17 @@ _NUMBERS = (
 
 
 def _integer(value: Any, option: str, least: int, meaning: str) -> int:
-    """Return an integer as Python's, which JSON can hold; a ValueError names the option if it is none in range."""
+    """Return an integer as Python's, which JSON can hold; raise a ValueError unless it is one from ``least`` on.
+
+    The message names the ``option`` and its ``meaning``.
+    """
     if not isinstance(value, int | np.integer) or not least <= value < 2**31:
         raise ValueError(f"{option}={value} ({meaning}) is out of range; expected an integer from {least} to 2^31 - 1.")
     return int(value)
 
 
 class Cell(NamedTuple):
-    """Key of a forest in a study: its kind and leaf size, and the repetition and fold that it is tested on."""
+    """The key of a forest in a study: its kind and leaf size, and the repetition and fold that it is tested on."""
 
     forest: str
     leaf_size: int
@@ -302,6 +339,6 @@ class Cell(NamedTuple):
 
 
 def cells(settings: Settings) -> list[Cell]:
-    """Return the cell of each forest of a study with these settings, in order: the fold changes fastest."""
+    """Return the cells of all forests of a study with these settings, in order: the fold changes fastest."""
     axes = (settings.forests, settings.leaf_sizes, range(settings.n_repeats), range(settings.n_folds))
     return [Cell(*values) for values in product(*axes)]

@@ -37,7 +37,7 @@ class CorrectedT(NamedTuple):
 
 
 def ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float[np.ndarray, "blocks methods"]:
-    r"""Rank of each method on each block: 1 for the best, the mean of their ranks for methods that tie.
+    r"""Return the rank of each method on each block: 1 for the best; methods that tie share the mean of their ranks.
 
     .. math:: r_{bj} = 1 + \#\{i: i \text{ better than } j\} + \tfrac12 \#\{i \ne j: i \text{ ties with } j\}
 
@@ -60,10 +60,10 @@ def ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float
 
 
 def average_ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float[np.ndarray, "methods"]:
-    """Mean rank of each method over the blocks; on a block the best has rank 1, and ties share their mean rank.
+    """Return the mean rank of each method over the blocks; on a block the best has rank 1, ties share their mean rank.
 
-    Each is in [1, methods]. ``values`` closer than 10^-``decimals`` tie. An average rank depends on which other methods
-    are compared.
+    A mean rank is in [1, methods], and depends on which other methods are compared. ``values`` closer than
+    10^-``decimals`` tie.
 
     Examples
     --------
@@ -112,17 +112,18 @@ def corrected_t_test(differences: Real[Array | np.ndarray, "... splits"], *, tes
     # The variance of equal numbers need not be 0 once their mean is rounded.
     spread = np.where(np.ptp(differences, axis=-1) > 0, differences.std(axis=-1, ddof=1), 0.0)
     scale = spread * (1 / n + test_share / (1 - test_share)) ** 0.5
-    certain = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))
-    statistic = np.where(scale > 0, mean / np.where(scale > 0, scale, 1.0), certain)
+    statistic_of_equal = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))  # where all differences are equal
+    statistic = np.where(scale > 0, mean / np.where(scale > 0, scale, 1.0), statistic_of_equal)
     return CorrectedT(statistic, np.asarray(2 * scipy.stats.t.sf(np.abs(statistic), n - 1)))
 
 
 def significant_difference(
     differences: Real[Array | np.ndarray, "splits"], *, test_share: float, p_value: float
 ) -> float:
-    """Mean difference, ≥ 0, at which `corrected_t_test` has this p-value if differences scatter as these do.
+    """Return the mean difference, ≥ 0, at which `corrected_t_test` would have this p-value.
 
-    ``test_share`` is the share of instances that each split tests on.
+    Differences are taken to scatter as ``differences`` do. ``test_share`` is the share of instances that each split
+    tests on.
     """
     n = len(differences)
     scale = float(np.std(differences, ddof=1)) * (1 / n + test_share / (1 - test_share)) ** 0.5
@@ -132,7 +133,7 @@ def significant_difference(
 def pairwise_corrected_t(
     values: Values, *, larger_is_better: bool, test_share: float, decimals: int = 9
 ) -> PairwiseTests:
-    """`corrected_t_test` of all pairs of methods on splits of one data set, p-values adjusted by `holm`.
+    """Test each pair of methods on splits of one data set by `corrected_t_test`, with p-values adjusted by `holm`.
 
     ``values`` has a row for each split, which tests on ``test_share`` of the instances. Differences below
     10^-``decimals`` are ties. Only the wins depend on ``larger_is_better``. Two methods that tie on all splits have
@@ -147,11 +148,15 @@ def pairwise_corrected_t(
     0.1046 [[0, 4], [0, 0]]
     """
     _check_share(test_share)
-    p_value = lambda differences: float(corrected_t_test(differences, test_share=test_share).p_value)
+
+    def p_value(differences: np.ndarray) -> float:
+        return float(corrected_t_test(differences, test_share=test_share).p_value)
+
     return pairwise_tests(values, p_value, larger_is_better=larger_is_better, decimals=decimals)
 
 
 def _check_share(test_share):
+    """Raise a TypeError or a ValueError unless ``test_share`` is a number in (0, 1)."""
     why = "; it is the share of the instances that a split tests on, 0.1 for ten folds"
     check_within("test_share", test_share, "(0, 1)", why)
 
@@ -164,16 +169,18 @@ def pairwise_tests(
     decimals: int,
     adjust: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> PairwiseTests:
-    """Apply the test ``p_value`` to the differences of each pair of methods, and ``adjust`` the p-values.
+    """Test each pair of methods by a function ``p_value``, and adjust the p-values by a function ``adjust``.
 
-    ``p_value`` is a function from differences ``[blocks]`` to a p-value. ``adjust`` takes the p-values of all pairs
-    ``[tests]`` (default: `holm`). Differences below 10^-``decimals`` are ties: 0 for the test, and wins of neither
-    method.
+    ``p_value`` takes the differences ``[blocks]`` of two methods and returns a p-value. ``adjust`` takes the p-values
+    of all pairs ``[tests]`` and returns as many (default: `holm`). Differences below 10^-``decimals`` are ties: 0 for
+    the test, and wins of neither method.
     """
-    values, threshold = _checked_values(values), _tie_threshold(decimals)
+    values = _checked_values(values)
+    threshold = _tie_threshold(decimals)
     check_bool("larger_is_better", larger_is_better)
+    # [blocks, methods, methods]: by how much the method of the second axis is better than that of the third.
     gains = values[:, :, None] - values[:, None, :] if larger_is_better else values[:, None, :] - values[:, :, None]
-    gains = np.where(np.abs(gains) < threshold, 0.0, gains)  # [blocks, methods, methods]
+    gains = np.where(np.abs(gains) < threshold, 0.0, gains)
     p_values = np.ones(gains.shape[1:])
     first, second = np.triu_indices_from(p_values, k=1)
     family = np.array([p_value(gains[:, i, j]) for i, j in zip(first, second, strict=True)])
@@ -221,12 +228,15 @@ def _checked_p_values(p_values):
 
 
 def _checked_values(values, *, least: int = 2) -> Float[np.ndarray, "blocks methods"]:
-    """Return the values in float64; raise an error unless all are finite, of ``least`` blocks and methods or more."""
+    """Return ``values [blocks methods]`` in float64, checked to be finite.
+
+    Raises a ValueError if some are not finite, or there are fewer than ``least`` blocks or methods. Raises a TypeError
+    unless they are numbers.
+    """
     values = _checked_numbers(values, name="values")
     if values.ndim != 2 or min(values.shape) < least:
-        word, hint = "one", ""
-        if least > 1:
-            word, hint = "two", " One method has nothing to be compared with, and one block shows no spread."
+        word = "two" if least > 1 else "one"
+        hint = " One method has nothing to be compared with, and one block shows no spread." if least > 1 else ""
         raise ValueError(
             f"values has shape {values.shape}; expected [blocks methods], a row per data set or split and a column per "
             f"method, {word} or more of each.{hint}"
@@ -241,7 +251,7 @@ def _checked_values(values, *, least: int = 2) -> Float[np.ndarray, "blocks meth
 
 
 def _checked_numbers(values, *, name: str) -> Float[np.ndarray, "..."]:
-    """Return the values in float64; raise a TypeError unless they are integers or floats."""
+    """Return values in float64; raise a TypeError, which calls them ``name``, unless they are integers or floats."""
     check_readable(name, values)
     values = np.asarray(values)
     if values.dtype.kind not in "iuf":
@@ -250,16 +260,16 @@ def _checked_numbers(values, *, name: str) -> Float[np.ndarray, "..."]:
 
 
 def _tie_threshold(decimals: int) -> float:
-    """Return the least difference that is not a tie; raises a TypeError unless ``decimals`` is an integer."""
+    """Return the least difference that is no tie, 10^-``decimals``; raises a TypeError unless these are an integer."""
     check_integer("decimals", decimals)
     return 10.0**-decimals
 
 
 def tie_groups(values: Float[np.ndarray, "*blocks items"], threshold: float) -> Int[np.ndarray, "*blocks items"]:
-    """Number groups of ties 0, 1, … by increasing value along the last axis.
+    """Return for each value the number of its group of ties, 0, 1, … by increasing value along the last axis.
 
-    Neighbours in order that are closer than the threshold share a group. Rounding instead would separate equal values
-    that noise puts on two sides of a boundary, as it does with k/1024 at 9 decimals.
+    Values that are neighbours in order and closer than ``threshold`` share a group. Rounding instead would separate
+    equal values that noise puts on two sides of a boundary, as it does with k/1024 at 9 decimals.
     """
     order = np.argsort(values, axis=-1, kind="stable")
     # The first value starts a group, whatever it is: the one before it is -inf.

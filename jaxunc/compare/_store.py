@@ -8,11 +8,12 @@ is one object:
 * ``data``: name, sizes, classes, notes and warnings, and a hash of the values;
 * ``settings``: those of the command line; ``combiners``: the names of those that were compared; ``model``, only in a
   study of a given model: its description;
-* ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the fields of an `Outcome`:
-  ``measures``, ``reliability``, ``rejection``, ``uncertainty``, (since version 3) ``sets``, now for more s, (since
-  version 4) ``set_sizes``, ``intervals`` and ``brier_range``, (since version 5) ``polling`` and (since version 6)
-  ``positive``, ``costs`` and ``doubtful``; a field that does not suit the number of classes is empty. For numbers the
-  fields are those of a `NumberOutcome`, ``combiners`` are laws, and ``classes`` is empty.
+* ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the fields of an `Outcome`. A
+  field that does not suit the number of classes is empty. For numbers the fields are those of a `NumberOutcome`,
+  ``combiners`` are laws, and ``classes`` is empty.
+
+Version 3 of the format added the field ``sets``, for fewer s than now. Version 4 added ``set_sizes``, ``intervals`` and
+``brier_range``, version 5 ``polling``, and version 6 ``positive``, ``costs`` and ``doubtful``.
 """
 
 import hashlib
@@ -60,7 +61,7 @@ _DOUBTFUL = ("row", "truth", "predicted", "probability", "aleatoric", "epistemic
 
 
 class Results(NamedTuple):
-    """A finished study."""
+    """The results of a finished study: its description, and the outcome of each forest."""
 
     about: dict[str, Any]
     """Description of the study: the entries of ``results.json`` but ``forests``."""
@@ -73,10 +74,10 @@ class Results(NamedTuple):
         return Settings(**self.about["settings"])
 
     def records(self) -> pd.DataFrame:
-        """Return a frame, a row per forest and combiner: forest, leaf_size, repeat, fold, combiner, and the measures.
+        """Return a frame of all measures, with a row for each forest and combiner or law.
 
-        For two classes these are also ``average_precision`` and ``top_1`` … ``top_20``; ``cost`` if costs were
-        given.
+        Columns: ``forest``, ``leaf_size``, ``repeat``, ``fold``, ``combiner``, and the measures. For two classes these
+        include ``average_precision`` and ``top_1`` … ``top_20``, and with costs ``cost``.
         """
         return pd.DataFrame(
             [
@@ -92,40 +93,33 @@ def _extra_measures(outcome: Outcome | NumberOutcome, combiner: str) -> dict[str
 
     With two classes these are average precision and the shares in `TOPS`; with costs also the mean cost.
     """
+    measures: dict[str, float] = {}
     if isinstance(outcome, NumberOutcome):
-        return {}
-    positive = outcome.positive.get(combiner, {})
-    tops = {f"top_{top}": share for top, share in zip(TOPS, positive.get("top", ()), strict=bool(positive))}
-    costs = {"cost": outcome.costs[combiner]} if outcome.costs else {}
-    return {**({"average_precision": positive["average_precision"]} if positive else {}), **tops, **costs}
+        return measures
+    if positive := outcome.positive.get(combiner):
+        measures["average_precision"] = positive["average_precision"]
+        measures |= {f"top_{top}": share for top, share in zip(TOPS, positive["top"], strict=True)}
+    if outcome.costs:
+        measures["cost"] = outcome.costs[combiner]
+    return measures
 
 
 def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel | None = None) -> dict[str, Any]:
-    """Return the description of a study and its table, as the file holds it; ``given`` is the given model, if any.
+    """Return the description of a study as ``results.json`` holds it; ``given`` is the given model, if there is one.
 
     Raises a ValueError if the positive class is not a class of the table, or no combiner suits the classes.
     """
     settings = replace(settings, positive=positive_class(table, settings.positive))
-    digest = hashlib.sha256()
-    for values in (table.X.astype("<f8"), table.y.astype("<f8" if settings.numbers else "<i8")):
-        # Little-endian and contiguous: the same data have the same sum on every machine.
-        digest.update(repr(values.shape).encode() + np.ascontiguousarray(values).tobytes())
-    sizes = np.bincount(table.y).tolist() if table.class_labels else []
     about = {
         "format": "jaxunc compare",
         "format_version": 6,
-        "versions": {"jaxunc": __version__, "jax": jax.__version__, "numpy": np.__version__}
-        | {"scikit-learn": sklearn.__version__},
-        "data": {
-            "name": table.name,
-            "n_instances": table.X.shape[0],
-            "n_features": table.X.shape[1],
-            "classes": dict(zip(table.class_labels, sizes, strict=True)),
-            **({"taken": table.taken} if table.taken else {}),
-            "notes": table.notes,
-            "warnings": table.warnings,
-            "sha256": digest.hexdigest(),
+        "versions": {
+            "jaxunc": __version__,
+            "jax": jax.__version__,
+            "numpy": np.__version__,
+            "scikit-learn": sklearn.__version__,
         },
+        "data": _describe_data(table),
         "settings": asdict(settings),
         "combiners": settings.combiners_for(len(table.class_labels)),
     }
@@ -133,6 +127,24 @@ def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel
         about["model"] = given.about
     # As it comes back from JSON, with lists for tuples: descriptions are compared with those of files.
     return json.loads(json.dumps(about))
+
+
+def _describe_data(table: Table) -> dict[str, Any]:
+    """Return the description of a table in ``results.json``: name, sizes, notes, and a hash of its values."""
+    digest = hashlib.sha256()
+    # Little-endian and contiguous: the same data have the same sum on every machine.
+    for values in (table.X.astype("<f8"), table.y.astype("<i8" if table.class_labels else "<f8")):
+        digest.update(repr(values.shape).encode() + np.ascontiguousarray(values).tobytes())
+    sizes = np.bincount(table.y).tolist() if table.class_labels else []
+    about: dict[str, Any] = {
+        "name": table.name,
+        "n_instances": table.X.shape[0],
+        "n_features": table.X.shape[1],
+        "classes": dict(zip(table.class_labels, sizes, strict=True)),
+    }
+    if table.taken:
+        about["taken"] = table.taken
+    return {**about, "notes": table.notes, "warnings": table.warnings, "sha256": digest.hexdigest()}
 
 
 class Store:
@@ -154,11 +166,11 @@ class Store:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to run."""
+        """Whether the outcomes of all forests of the study are there."""
         return len(self.outcomes) == len(self._cells)
 
     def add(self, cell: Cell, outcome: Outcome | NumberOutcome) -> None:
-        """Keep the outcome of a cell, on disk at once."""
+        """Keep the outcome of a cell in `outcomes`, and append it to the file ``unfinished.jsonl`` at once."""
         self.outcomes[cell] = outcome
         # Lines are appended: an interruption can damage the last one only, which `_read_unfinished` removes.
         with (self.folder / UNFINISHED).open("a", encoding="utf-8") as file:
@@ -177,7 +189,10 @@ class Store:
         return Results(self.about, ordered)
 
     def _read_finished(self) -> dict[Cell, Outcome | NumberOutcome] | None:
-        """Return the outcomes of ``results.json``, None without the file; raise a ValueError if not this study's."""
+        """Return the outcomes in ``results.json``, None if there is no such file.
+
+        Raises a ValueError if the file is damaged or of another study.
+        """
         path = self.folder / RESULTS
         if not path.exists():
             return None
@@ -193,7 +208,7 @@ class Store:
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
-        """Turn errors of reading ``results.json`` into a ValueError that says what is wrong with the file."""
+        """Return a context that turns errors of reading ``results.json`` into a ValueError, which names the file."""
         try:
             yield
         except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
@@ -203,9 +218,10 @@ class Store:
             ) from error
 
     def _read_unfinished(self) -> Iterator[tuple[Cell, Outcome | NumberOutcome]]:
-        """Yield the outcomes of an interrupted run; a damaged line and all lines after it are removed from the file.
+        """Yield the outcomes of an interrupted run from ``unfinished.jsonl``, as (cell, outcome).
 
-        Without a file, make one with the description of this study. Raises a ValueError if it is another study's.
+        A damaged line and all lines after it are removed from the file. Without a file, one is made that holds the
+        description of this study. Raises a ValueError if the file is of another study.
         """
         path = self.folder / UNFINISHED
         if not path.exists():
@@ -237,48 +253,53 @@ class Store:
         Raises a ValueError, KeyError, TypeError or AttributeError if it is not the outcome of a forest of this study.
         """
         cell = Cell(*(entry[name] for name in Cell._fields))
-        read_as = lambda kind: kind(*(entry[name] for name in kind._fields))
+        combiners = self.about["combiners"]
         if self.about["settings"]["numbers"]:
-            outcome = read_as(NumberOutcome)
-            is_sound = are_sound(outcome, self.about["combiners"])
+            outcome = NumberOutcome(*(entry[name] for name in NumberOutcome._fields))
+            is_sound = are_sound(outcome, combiners)
             numbers = jax.tree.leaves(tuple(outcome), is_leaf=lambda value: value is None)
         else:
-            outcome = read_as(Outcome)
-            with_costs, n_classes = bool(self.about["settings"]["costs"]), len(self.about["data"]["classes"])
-            is_sound = _is_sound(outcome, self.about["combiners"], n_classes, with_costs)
+            outcome = Outcome(*(entry[name] for name in Outcome._fields))
+            has_costs = bool(self.about["settings"]["costs"])
+            n_classes = len(self.about["data"]["classes"])
+            is_sound = _is_sound(outcome, combiners, n_classes, has_costs)
             numbers = _numbers(outcome)
-        are_finite = all(isinstance(n, int | float) and math.isfinite(n) for n in numbers)
+        are_finite = all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
         if cell not in self._cells or not is_sound or not are_finite:
             raise ValueError(f"an entry holds something else than the outcome of {cell}")
         return cell, outcome
 
     def _check_same(self, document: dict[str, Any], file: str) -> None:
-        """Raise a ValueError, with the differences, unless the description ``document`` in ``file`` is this study's."""
-        differences = [(name, document.get(name), expected) for name, expected in self.about.items()]
-        differences = [entry for entry in differences if entry[1] != entry[2]]
-        if not differences:
+        """Raise a ValueError that tells the differences unless ``document``, from ``file``, describes this study."""
+        clauses = [
+            _difference(name, document.get(name), expected)
+            for name, expected in self.about.items()
+            if document.get(name) != expected
+        ]
+        if not clauses:
             return
-        clauses = "; ".join(_difference(*entry) for entry in differences)
         raise ValueError(
-            f"--report={str(self.folder)!r} holds another run ({file}): {clauses}. Choose another folder, or "
-            "take away that file to begin anew."
+            f"--report={str(self.folder)!r} holds another run ({file}): {'; '.join(clauses)}. Choose another folder, "
+            "or take away that file to begin anew."
         )
 
 
-def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs: bool) -> bool:
-    """Return whether an outcome, read from a file, has the fields that these combiners, classes and costs ask for.
+def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, has_costs: bool) -> bool:
+    """Return whether an outcome from a file is one of a study with these combiners, so many classes, and costs or not.
 
     Raises a KeyError, TypeError, AttributeError or ValueError where a field is of another kind than expected.
     """
     has_sets = n_classes <= MOST_CLASSES
     strengths = [str(s) for s in STRENGTHS if has_sets]
     return (
+        # What each combiner has, and the bins of uncertainty:
         all(set(entries) == set(combiners) for entries in outcome[:3])  # measures, reliability, rejection
         and all(set(values) == set(COMPARED_MEASURES) for values in outcome.measures.values())
         and all(set(bins) == {"size", "hits", "confidence"} for bins in outcome.reliability.values())
         and all(len(entries) == N_BINS for bins in outcome.reliability.values() for entries in bins.values())
         and all(len(curve) == N_POINTS for curve in outcome.rejection.values())
         and all(len(bin_) == 4 for bin_ in outcome.uncertainty)
+        # Sets, intervals and votes of the forest:
         and list(outcome.sets) == list(outcome.set_sizes) == strengths
         and all(list(values) == list(SET_MEASURES) for values in outcome.sets.values())
         and all(len(sizes) == n_classes for sizes in outcome.set_sizes.values())
@@ -286,9 +307,11 @@ def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs
         and all(len(entries) == N_BINS for entries in outcome.intervals.values())
         and list(outcome.brier_range) == [name for name in BRIER_RANGE if n_classes == 2]
         and list(outcome.polling) == [name for name in POLL_MEASURES if has_sets]
+        # The positive class, costs:
         and set(outcome.positive) == {name for name in combiners if n_classes == 2}
         and all({key: np.size(sums[key]) for key in sums} == _POSITIVE for sums in outcome.positive.values())
-        and set(outcome.costs) == {name for name in combiners if with_costs}
+        and set(outcome.costs) == {name for name in combiners if has_costs}
+        # Doubtful rows:
         and all(list(row) == [*_DOUBTFUL, "leaf_rows", "columns", "alike"] for row in outcome.doubtful)
         and all((row["leaf_rows"] is not None) == has_sets for row in outcome.doubtful)
         and all(isinstance(text, str) for row in outcome.doubtful for text in row["columns"].values())
@@ -298,36 +321,47 @@ def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs
 
 
 def _numbers(outcome: Outcome) -> list[Any]:
-    """Return all values of an outcome that should be finite numbers.
+    """Return all values in an outcome from a file that must be finite numbers.
 
     The texts of a doubtful row's columns are left out. None is left out where an outcome may hold it: as "leaf_rows" of
     a doubtful row, or as ``single_set_accuracy`` of sets. Raises a KeyError, TypeError or AttributeError where sets or
     doubtful rows are not as in an `Outcome`.
     """
-    set_values = [
-        [value for name, value in measures.items() if (name, value) != ("single_set_accuracy", None)]
-        for measures in outcome.sets.values()
-    ]
-    row_values = [
-        [value for name, value in row.items() if name != "columns" and (name, value) != ("leaf_rows", None)]
-        for row in outcome.doubtful
-    ]
-    other_fields = outcome._replace(sets={}, doubtful=[])
+    values: list[Any] = list(outcome._replace(sets={}, doubtful=[]))
+    for measures in outcome.sets.values():
+        for name, value in measures.items():
+            if value is not None or name != "single_set_accuracy":
+                values.append(value)
+    for row in outcome.doubtful:
+        for name, value in row.items():
+            if name != "columns" and (value is not None or name != "leaf_rows"):
+                values.append(value)
     # JAX would leave out every None. As a leaf it stays among the values, and the caller refuses it.
-    return jax.tree.leaves((*other_fields, set_values, row_values), is_leaf=lambda value: value is None)
+    return jax.tree.leaves(values, is_leaf=lambda value: value is None)
 
 
 def _line(entry: dict[str, Any]) -> str:
+    """Return an entry as one line of JSON."""
     return json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def _difference(name: str, kept_value: Any, expected: Any) -> str:
-    """Return a clause on how an entry of a description differs from ``expected``; in dicts, at the first such key."""
+    """Return a clause that says how the entry ``name`` of a description differs from the ``expected`` value.
+
+    ``kept_value`` is the entry in a file. Of two dicts the first key is named at which they differ.
+    """
     if isinstance(kept_value, dict) and isinstance(expected, dict):
         key = next(k for k in (*expected, *kept_value) if kept_value.get(k) != expected.get(k))
-        name, kept_value, expected = f"{name}.{key}", kept_value.get(key), expected.get(key)
-    shorten = lambda value: text if len(text := json.dumps(value)) < 80 else text[:77] + "..."
-    return f"{name} was {shorten(kept_value)}, is now {shorten(expected)}"
+        name = f"{name}.{key}"
+        kept_value = kept_value.get(key)
+        expected = expected.get(key)
+    return f"{name} was {_shorten(kept_value)}, is now {_shorten(expected)}"
+
+
+def _shorten(value: Any) -> str:
+    """Return a value as JSON of less than 80 characters or, if it is longer, the first 77 and three dots."""
+    text = json.dumps(value)
+    return text if len(text) < 80 else text[:77] + "..."
 
 
 def _make_writable(folder: Path) -> None:

@@ -6,11 +6,11 @@ or counts them in given trees. It learns the combiners that learn, and evaluates
 
 import sys
 import time
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -59,7 +59,7 @@ def run(
     quiet: bool = False,
     given: GivenModel | RefittedModel | None = None,
 ) -> Results:
-    """Run a study and return its results; a progress bar shows how far it is if standard error is a terminal.
+    """Run a study and return its results; on a terminal a progress bar shows how far the study is.
 
     Parameters
     ----------
@@ -86,14 +86,15 @@ def run(
         If the settings do not suit the table or the model, the table has too few rows, or too few of a class, or the
         folder cannot be written to or holds files of another study.
     """
-    # What can be refused is refused before a folder is made.
+    # All refusals come before a folder is made; `check_folds`, `combiners_for` and `positive_class` refuse, too.
     if settings.has_model != (given is not None):
         raise ValueError(f"--forests={settings.forests[0]!r} is for a model that comes fitted, and for that alone.")
     if settings.numbers == bool(table.class_labels):
         kind = "classes" if table.class_labels else "numbers"
         raise ValueError(f"numbers={settings.numbers} are the settings, and the target of {table.name} holds {kind}.")
     check_folds(table, settings.n_folds)
-    settings.combiners_for(n_classes := len(table.class_labels))
+    n_classes = len(table.class_labels)
+    settings.combiners_for(n_classes)
     if settings.costs is not None and len(settings.costs) != n_classes:
         raise ValueError(f"--costs has {len(settings.costs)} rows; expected one for each of {n_classes} classes.")
     positive_class(table, settings.positive)
@@ -116,25 +117,29 @@ def run(
 
 
 class _Progress:
-    """A printer of the time left, on standard error.
+    """A printer of the time that a study of ``n`` forests still takes, on standard error.
 
-    ``n`` is the number of forests to run; ``silent`` prints nothing. The time is printed once after the first forests,
-    if it is half a minute or more, and with ``lines`` again every half minute.
+    The time is printed once after the first forests, if it is half a minute or more, and with ``lines`` again every
+    half minute. With ``silent`` nothing is printed.
     """
 
     def __init__(self, n: int, *, silent: bool, lines: bool):
         self.n, self.silent, self.lines = n, silent, lines
-        self.n_done, self.start, self.last_print = 0, time.perf_counter(), time.perf_counter()
+        self.n_done = 0
+        self.start = time.perf_counter()
+        self.last_print = time.perf_counter()
 
     def count_forest(self) -> None:
-        """Count a finished forest, and print a line if one is due."""
-        self.n_done, now = self.n_done + 1, time.perf_counter()
+        """Count a finished forest, and print the time left if a line is due."""
+        self.n_done += 1
+        now = time.perf_counter()
         n_timed = self.n_done - cores()  # not the first forests, which compile, one in each thread
         if n_timed <= 0:
             self.start = now
             return
         seconds_left = (self.n - self.n_done) * (now - self.start) / n_timed
-        is_due = seconds_left >= _EVERY if n_timed == 1 else self.lines and now >= self.last_print + _EVERY
+        is_later_due = self.lines and now >= self.last_print + _EVERY
+        is_due = seconds_left >= _EVERY if n_timed == 1 else is_later_due
         if self.silent or self.n == self.n_done or not is_due:
             return
         self.last_print = now
@@ -145,60 +150,63 @@ class _Progress:
 def study(
     table: Table, settings: Settings, skip: Container[Cell] = (), given: GivenModel | RefittedModel | None = None
 ) -> Iterator[tuple[Cell, Outcome | NumberOutcome]]:
-    """Yield each cell of the settings, in their order, with the outcome of its forest; one forest per core at a time.
+    """Yield (cell, outcome of its forest) for each cell of the settings, in their order.
 
-    Cells in ``skip`` are left out. If ``given`` is a `GivenModel`, no forests are grown: its leaves count the training
-    rows of each split. A `RefittedModel` is fitted anew to these. For targets that are numbers, laws are compared
-    instead of combiners, and folds are not stratified.
+    As many forests as the machine has cores are made at a time. Cells in ``skip`` are left out. If ``given`` is a
+    `GivenModel`, no forests are grown: its leaves count the training rows of each split. A `RefittedModel` is fitted
+    anew to these rows. For targets that are numbers, laws are compared instead of combiners, and folds are not
+    stratified.
 
-    Raises a ValueError if rows are too few, a class has fewer than there are folds or is in none of the samples that a
-    forest counts, or no combiner suits the number of classes.
+    Raises a ValueError if rows are too few, a class has fewer rows than there are folds, or no combiner suits the
+    number of classes. Also if a class is in none of the samples that a forest counts.
     """
     copy_groups = copies_of(np.asarray(table.X, np.float32), table.codes)
     # Distinct rows are split, and copies follow: a copy in another fold would tell the row's label.
-    distinct = np.arange(len(table.y)) if copy_groups is None else first_of_each(copy_groups)
+    if copy_groups is None:
+        distinct = groups = np.arange(len(table.y))
+    else:
+        distinct = first_of_each(copy_groups)
+        groups = copy_groups
     check_folds(table._replace(X=table.X[distinct], y=table.y[distinct]), settings.n_folds)
     combiners = settings.combiners_for(len(table.class_labels))
     kind = RepeatedKFold if settings.numbers else RepeatedStratifiedKFold
     folds = kind(n_splits=settings.n_folds, n_repeats=settings.n_repeats, random_state=settings.seed)
-    splits = dict(enumerate(folds.split(table.X[distinct], table.y[distinct])))
-    groups = distinct if copy_groups is None else copy_groups
+    splits = list(folds.split(table.X[distinct], table.y[distinct]))
     positive = positive_class(table, settings.positive)
-    settings_of_classes: dict[str, Any] = {"positive": 1 if positive is None else table.class_labels.index(positive)}
-    settings_of_classes["costs"] = None if settings.costs is None else np.asarray(settings.costs)
+    positive_position = 1 if positive is None else table.class_labels.index(positive)
+    costs = None if settings.costs is None else np.asarray(settings.costs)
 
     def run(cell: Cell) -> tuple[Cell, Outcome | NumberOutcome]:
-        """Return a cell and its outcome: grow, count or refit a forest on training rows, and answer the test fold."""
+        """Make the forest of a cell on its training rows, and return the cell and the outcome on its test fold."""
         split = cell.repeat * settings.n_folds + cell.fold
         train, test = (distinct[rows] for rows in splits[split])  # positions of rows in the table
-        if copy_groups is not None:  # copies follow their distinct row
-            train, test = (np.flatnonzero(np.isin(copy_groups, copy_groups[rows])) for rows in (train, test))
+        if copy_groups is not None:
+            train = _with_copies(train, copy_groups)
+            test = _with_copies(test, copy_groups)
+        y_train = table.y[train]
         # The seed depends on the split alone, so that forests of all kinds and leaf sizes are compared on equal terms.
-        model: Any
-        X, names, read = table.X[train], table.names, partial(np.take, table.X, axis=0)
+        seed = settings.seed + split
         if settings.numbers:
-            model = FORESTS_OF_NUMBERS[cell.forest](settings.n_trees, cell.leaf_size, settings.seed + split)
-            sample = X, table.y[train], np.unique(groups[train], return_inverse=True)[1]
-            return cell, evaluate_laws(model.fit(*sample[:2]), combiners, sample, read(test), table.y[test])
-        if given is None:
-            model, forest = _grow(cell, settings, settings.seed + split, table, train, groups[train])
-        elif isinstance(given, RefittedModel):
-            model, read, X, names = given.fit(table, train, settings.seed + split)
-            forest = from_sklearn(model)
-        else:
-            forest = model = count_leaves(given.trees, table.X[train], table.y[train])
+            regressor = FORESTS_OF_NUMBERS[cell.forest](settings.n_trees, cell.leaf_size, seed)
+            training_rows = table.X[train], y_train, np.unique(groups[train], return_inverse=True)[1]
+            regressor.fit(*training_rows[:2])
+            X_test = np.take(table.X, test, axis=0)
+            return cell, evaluate_laws(regressor, combiners, training_rows, X_test, table.y[test])
+        trained = _train(cell, settings, seed, table, train, groups[train], given)
         learning = [name for name in combiners if COMPARED_COMBINERS[name].learns]
-        learned = learn(learning, model, forest, X, table.y[train], groups[train])
+        learned = learn(learning, trained.model, trained.forest, trained.X, y_train, groups[train])
         if isinstance(given, GivenModel):
-            learned |= given.answers(X, table.y[train])
-        outcome = evaluate(forest, combiners, read(test), table.y[test], learned, **settings_of_classes)
-        columns = _root_columns(forest, table, names)
-        doubtful = [_add_file_columns(row, int(test[row["row"]]), table, columns) for row in outcome.doubtful]
-        # [doubtful, alike], positions among the training rows.
-        alike = rows_alike(forest.trees, X, read(test[[row["row"] for row in outcome.doubtful]]))
-        for row, positions in zip(doubtful, train[alike].tolist(), strict=True):
-            row["alike"] = [[_number_in_file(i, table), int(table.y[i])] for i in positions]
-        return cell, outcome._replace(doubtful=doubtful)
+            learned |= given.answers(trained.X, y_train)
+        outcome = evaluate(
+            trained.forest,
+            combiners,
+            trained.read(test),
+            table.y[test],
+            learned,
+            positive=positive_position,
+            costs=costs,
+        )
+        return cell, outcome._replace(doubtful=_describe_doubtful(outcome, trained, table, train, test))
 
     # Threads suffice: growing trees and running compiled programs release the interpreter's lock.
     with ThreadPoolExecutor(cores(), thread_name_prefix="jaxunc-study") as pool:
@@ -210,40 +218,121 @@ def study(
             pool.shutdown(cancel_futures=True)
 
 
-def _root_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> list[str]:
-    """Return up to three raw columns, those that most trees test at their roots; none if raw columns are unknown.
+def _with_copies(rows: Int[np.ndarray, "rows"], groups: Int[np.ndarray, "instances"]) -> Int[np.ndarray, "copies"]:
+    """Return the positions of the given rows and of their copies, in rising order.
 
-    ``names`` are those of the columns that the forest reads, which a transformer may have made of the table's.
+    ``rows`` holds positions, and ``groups`` a number for each instance, the same for copies.
+    """
+    return np.flatnonzero(np.isin(groups, groups[rows]))
+
+
+class _TrainedForest(NamedTuple):
+    """A forest whose leaves count the training rows of one split."""
+
+    model: Any  # what `learn` takes: the fitted estimator, or the forest itself
+    forest: Forest
+    X: Any  # features of the training rows, as the forest reads them
+    names: tuple[str, ...]  # names of the features; empty if they are not known
+    read: Callable[..., np.ndarray]  # function from positions in the table to the features of these rows
+
+
+def _train(
+    cell: Cell,
+    settings: Settings,
+    seed: int,
+    table: Table,
+    train: Int[np.ndarray, "train"],
+    groups: Int[np.ndarray, "train"],
+    given: GivenModel | RefittedModel | None,
+) -> _TrainedForest:
+    """Return the forest of a cell: grown on the training rows, or the ``given`` model, counted or refitted on them.
+
+    ``train`` holds the positions of the training rows in the table. ``groups`` holds a number for each of them, the
+    same for copies. ``seed`` is that of growing. Raises the ValueErrors of `_grow` and `RefittedModel.fit`.
+    """
+    X = table.X[train]
+    read = partial(np.take, table.X, axis=0)
+    if given is None:
+        model, forest = _grow(cell, settings, seed, table, train, groups)
+        return _TrainedForest(model, forest, X, table.names, read)
+    if isinstance(given, RefittedModel):
+        estimator, read_steps, X_of_steps, names = given.fit(table, train, seed)
+        return _TrainedForest(estimator, from_sklearn(estimator), X_of_steps, names, read_steps)
+    forest = count_leaves(given.trees, X, table.y[train])
+    return _TrainedForest(forest, forest, X, table.names, read)
+
+
+def _describe_doubtful(
+    outcome: Outcome,
+    trained: _TrainedForest,
+    table: Table,
+    train: Int[np.ndarray, "train"],
+    test: Int[np.ndarray, "test"],
+) -> list[dict[str, Any]]:
+    """Return the doubtful rows of an outcome with what the file holds of them, as entries of `Outcome.doubtful`.
+
+    "row" becomes the row's number in the file. "columns" is {name: value as text}, and "alike" lists [number in the
+    file, class] of the training rows most like the row. ``train`` and ``test`` hold the positions in the table of the
+    split's training and test rows.
+    """
+    columns = _root_columns(trained.forest, table, trained.names)
+    positions = test[[row["row"] for row in outcome.doubtful]]
+    # [doubtful, alike], positions in the table of the training rows most like each doubtful row.
+    alike = train[rows_alike(trained.forest.trees, trained.X, trained.read(positions))]
+    doubtful = []
+    for row, position, alike_positions in zip(outcome.doubtful, positions.tolist(), alike.tolist(), strict=True):
+        described = _add_file_columns(row, position, table, columns)
+        described["alike"] = [[_number_in_file(i, table), int(table.y[i])] for i in alike_positions]
+        doubtful.append(described)
+    return doubtful
+
+
+def _root_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> list[str]:
+    """Return the names of up to three raw columns of the table, those that most trees test at their roots.
+
+    ``names`` are those of the columns that the forest reads, which a transformer may have made of raw columns. The list
+    is empty if the table has no frame of raw columns.
     """
     if table.frame is None:
         return []
     raw_names = [str(name) for name in table.frame.columns]
     root_features = np.asarray(forest.trees.feature)[:, 0]
-    order = np.argsort(-np.bincount(root_features[root_features >= 0], minlength=len(names)), kind="stable")
-    # A transformer's column is named after a raw one: num__age, cat__colour_red. Several may come of one raw column.
-    short_names = [
-        names[i].rpartition("__")[2] if names[i] not in raw_names else names[i] for i in order[:9] if i < len(names)
-    ]
-    is_source = lambda name, short: name == short or (short not in raw_names and short.startswith(name + "_"))
-    root_columns = [name for short in short_names for name in raw_names if is_source(name, short)]
+    n_roots = np.bincount(root_features[root_features >= 0], minlength=len(names))  # a root that is a leaf tests none
+    root_columns = []
+    # Nine features, since several of them may come of one raw column.
+    for i in np.argsort(-n_roots, kind="stable")[:9]:
+        if i >= len(names):
+            continue
+        # A transformer's column is named after a raw one: num__age, cat__colour_red.
+        name = names[i] if names[i] in raw_names else names[i].rpartition("__")[2]
+        if name in raw_names:
+            root_columns.append(name)
+        else:
+            root_columns += [raw_name for raw_name in raw_names if name.startswith(raw_name + "_")]
     return list(dict.fromkeys(root_columns))[:3]
 
 
 def _add_file_columns(row: dict[str, Any], i: int, table: Table, columns: list[str]) -> dict[str, Any]:
-    """Return a doubtful row with "row", its number in the file, and "columns", {name: value in the file as text}.
+    """Return a doubtful row as the file has it: "row" is its number there, "columns" is {name: value as text}.
 
-    ``i`` is the position of the row in the table, and ``columns`` are the names of the columns that are shown.
+    ``row`` is an entry of `Outcome.doubtful`, ``i`` the position of the row in the table, and ``columns`` are the names
+    of the columns to show. Without a file there are no "columns".
     """
     if table.frame is None:
         return {**row, "row": _number_in_file(i, table), "columns": {}}
     values = table.frame.iloc[i]
-    write = lambda value: f"{value:g}" if isinstance(value, float) else str(value)[:40]
-    texts = {name: "missing" if pd.isna(values[name]) else write(values[name]) for name in columns}
+    texts = {}
+    for name in columns:
+        value = values[name]
+        if pd.isna(value):
+            texts[name] = "missing"
+        else:
+            texts[name] = f"{value:g}" if isinstance(value, float) else str(value)[:40]
     return {**row, "row": _number_in_file(i, table), "columns": texts}
 
 
 def _number_in_file(i: int, table: Table) -> int:
-    """Return the number in the file, from 1, of the row at position ``i`` of the table."""
+    """Return the number, from 1, that the row at position ``i`` of the table has in the file."""
     return i + 1 if table.frame is None else int(table.frame.index[i])
 
 
@@ -266,14 +355,15 @@ def _grow(
     grown_on = counted_on = (X, y)
     if settings.counts == "held_out":
         try:
-            sides = held_out_split(y, 0.2, seed, as_groups(groups, len(y)))
+            grown_rows, counted_rows = held_out_split(y, 0.2, seed, as_groups(groups, len(y)))
         except ValueError as error:
             raise ValueError(
                 "--counts='held_out' holds out a fifth of each training part, and the smallest class has "
                 f"{np.bincount(y).min()} of {len(y)} rows there, too few to be in both. Merge or leave out such "
                 "classes of the target, or take --counts oob."
             ) from error
-        grown_on, counted_on = ((X[rows], y[rows]) for rows in sides)
+        grown_on = (X[grown_rows], y[grown_rows])
+        counted_on = (X[counted_rows], y[counted_rows])
     model = FORESTS[cell.forest](settings.n_trees, cell.leaf_size, seed, settings.counts == "oob")
     if isinstance(model, RandomDecisionTreesClassifier):
         model.set_params(nominal=list(table.nominal)).fit(*grown_on)
@@ -295,9 +385,10 @@ def _grow(
 
 
 def check_folds(table: Table, n_folds: int) -> None:
-    """Raise a ValueError unless each of the folds can have two rows of the table, and one of each class.
+    """Raise a ValueError unless the table has enough rows for ``n_folds`` folds.
 
-    For numbers, raise it unless `FEWEST` rows are left to train on.
+    Each fold must have two rows and, for classes, one of each class. For numbers a training part must have `FEWEST`
+    rows.
     """
     if len(table.y) < 2 * n_folds:
         raise ValueError(
@@ -324,15 +415,15 @@ def check_folds(table: Table, n_folds: int) -> None:
 def learn(
     names: Sequence[str], model: Any, forest: Forest, X: np.ndarray, y: np.ndarray, groups: np.ndarray
 ) -> dict[str, Answers]:
-    """Learn the combiners in ``names``, of "learned", "calibrated" and "isotonic"; return {name: answer function}.
+    """Learn combiners from training instances, and return {name: function from instances to their answer}.
 
-    ``X`` and ``y`` are the training instances. ``model`` is what grew the forest on them, or the forest itself if its
-    tests do not depend on labels. ``groups`` holds a number for each instance, the same for copies. If a class has
-    fewer distinct instances than `N_FOLDS`, nothing is learned, and each combiner answers as the mean does.
+    ``names`` holds some of "learned", "calibrated" and "isotonic". ``X`` and ``y`` are the training instances.
+    ``model`` is the estimator that grew the forest on them, or the forest itself if its tests do not depend on labels.
+    ``groups`` holds a number for each instance, the same for copies. If a class has fewer distinct instances than
+    `N_FOLDS`, nothing is learned, and each combiner answers as the mean does.
     """
     if not names:
         return {}
-    # Where rows of a class are too few for folds, the mean fills the rows of the tables.
     distinct = np.unique(groups, return_index=True)[1]
     if np.bincount(y[distinct], minlength=forest.n_classes).min() < N_FOLDS:
         return dict.fromkeys(names, bind(forest, Mean()).answer)
@@ -343,40 +434,44 @@ def learn(
 
 
 def _pool(rows: OobDataset) -> Answers:
-    """Return the answer function of a `LearnedPool` that learned from the rows."""
-    return rows.bind(fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows).combiner).answer
+    """Return the function from instances to answers of a `LearnedPool` that is fitted to the rows."""
+    fit = fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows)
+    return rows.bind(fit.combiner).answer
 
 
 def _calibrated(rows: OobDataset) -> Answers:
-    """Return the answer function of the calibrated mean that has the least loss on the rows."""
+    """Return the function from instances to answers of the calibrated mean that has the least loss on the rows."""
     fits = [fit_combiner(candidate, rows) for candidate in rows.default_candidates()["calibrated mean"]]
-    return rows.bind(min(fits, key=lambda fitted: fitted.loss).combiner).answer
+    best_fit = min(fits, key=lambda fit: fit.loss)
+    return rows.bind(best_fit.combiner).answer
 
 
 def _isotonic(rows: OobDataset) -> Answers:
-    """Return the answer function of the mean, calibrated by isotonic regression of each class against the rest.
+    """Return the function from instances to answers of the mean, with probabilities calibrated by isotonic regression.
 
-    Two classes need one regression, of class 1. Probabilities are clipped to [1/(n + 2), 1 - 1/(n + 2)] for n rows, and
-    then scaled to add to 1.
+    Each class is calibrated against the rest; for two classes class 1 alone, and class 0 has what is left to 1.
+    Probabilities are clipped to [1/(n + 2), 1 - 1/(n + 2)] for n rows, and then scaled to add to 1.
     """
-    shares_oob, y, lowest = np.asarray(rows.answer(Mean()).probability), np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
-    n_classes = shares_oob.shape[1]
-    regressions: dict[int, Any] = {
-        c: IsotonicRegression(out_of_bounds="clip").fit(shares_oob[:, c], y == c)
-        for c in ([1] if n_classes == 2 else range(n_classes))
-    }
+    oob_probability = np.asarray(rows.answer(Mean()).probability)  # [rows, classes]
+    y = np.asarray(rows.y)[: rows.n]
+    lowest = 1 / (rows.n + 2)
+    n_classes = oob_probability.shape[1]
+    regressions: dict[int, Any] = {}
+    for c in [1] if n_classes == 2 else range(n_classes):
+        regressions[c] = IsotonicRegression(out_of_bounds="clip").fit(oob_probability[:, c], y == c)
     mean = rows.bind(Mean())
 
     def answer(X: np.ndarray) -> Answer:
         """Return the mean's answer with each class's probability mapped by isotonic regression."""
         probability = np.asarray(mean.probability(X))
-        columns = [
-            np.clip(regression.predict(probability[:, c]), lowest, 1 - lowest) for c, regression in regressions.items()
-        ]
-        columns = [1 - columns[0], *columns] if n_classes == 2 else columns
+        columns = []
+        for c, regression in regressions.items():
+            columns.append(np.clip(regression.predict(probability[:, c]), lowest, 1 - lowest))
+        if n_classes == 2:
+            columns = [1 - columns[0], *columns]  # class 0 before class 1
         shares: Any = np.stack(columns, axis=1).astype(probability.dtype)
         shares /= shares.sum(axis=1, keepdims=True)
         logs: Any = np.log(shares)
-        return Answer(logs, None, shares, logs)
+        return Answer(class_scores=logs, score=None, probability=shares, log_probability=logs)
 
     return answer

@@ -72,22 +72,23 @@ class Ranking(NamedTuple):
 
 
 def baseline_of(combiners: Iterable[str]) -> str | None:
-    """Return the default that others are compared with: a given model, else `BASELINE`; for laws, `PLAIN`.
+    """Return the name of the default that others are compared with, of the ``combiners`` or laws that were run.
 
-    Return None if it is not among ``combiners``, the names of those that were run.
+    The default is the given model, if there is one, else `BASELINE`; of laws it is `PLAIN`. None if it was not run.
     """
     return next((name for name in (MODEL, BASELINE, PLAIN) if name in combiners), None)
 
 
 def forest_name(forest: Any, leaf_size: Any) -> str:
-    """Return the name of a forest, its kind and leaf size; leaf size 0, that of a given model, is not mentioned."""
+    """Return a forest's kind and leaf size as text; leaf size 0, which stands for a given model, is not mentioned."""
     return f"{forest}, leaf size {leaf_size}" if leaf_size else str(forest)
 
 
 def averages(records: Any) -> pd.DataFrame:
-    """Return mean and standard deviation over test folds, for each kind of forest and combiner.
+    """Return mean and standard deviation of each measure over test folds, for each kind of forest and combiner.
 
     Rows: (kind of forest, combiner); columns: (measure, "mean" | "std"). ``records`` is the frame of `Results.records`.
+    Values are averaged over leaf sizes first.
     """
     measures = [name for name in (*COMPARED_MEASURES, *MEASURES_OF_LAWS) if name in records]
     # Over leaf sizes first: the spread is then that between test folds, not between leaf sizes.
@@ -106,14 +107,16 @@ def best_leaf_sizes(records: Any) -> pd.Series:
 
 
 def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
-    """Return {kind of forest: leaf size at which figures of one leaf size show it}.
+    """Return {kind of forest: the leaf size that is shown in figures of one leaf size}.
 
     It is the best size for `BASELINE`; if that was not run, for the first combiner. Leaf size 1 is shown only if there
     is no other: its leaves are pure, and leave no uncertainty. ``records`` is the frame of `Results.records`.
     """
-    leaves: Any = best_leaf_sizes(records[records["leaf_size"] > 1] if results.settings.leaf_sizes[-1] > 1 else records)
+    if results.settings.leaf_sizes[-1] > 1:
+        records = records[records["leaf_size"] > 1]
+    leaf_sizes: Any = best_leaf_sizes(records)
     combiner = BASELINE if BASELINE in results.about["combiners"] else next(iter(results.about["combiners"]))
-    return {forest: int(leaves[forest, combiner]) for forest in results.settings.forests}
+    return {forest: int(leaf_sizes[forest, combiner]) for forest in results.settings.forests}
 
 
 def ranked_measures(records: Any) -> dict[str, bool]:
@@ -124,12 +127,12 @@ def ranked_measures(records: Any) -> dict[str, bool]:
 
 
 def outcomes_of(results: Results, forest: str, leaf_size: int) -> list[Any]:
-    """Return the outcomes of a kind of forest and a leaf size, one for each test fold, repetition by repetition."""
+    """Return the outcomes of forests of one kind and leaf size: one for each test fold, repetition by repetition."""
     return [outcome for cell, outcome in results.outcomes.items() if cell[:2] == (forest, leaf_size)]
 
 
 def has_sets(results: Results) -> bool:
-    """Return whether a study has `MOST_CLASSES` classes or fewer, so that forests answered with sets and intervals."""
+    """Return whether a study has at most `MOST_CLASSES` classes, so that its forests answer with sets and intervals."""
     return len(results.about["data"]["classes"]) <= MOST_CLASSES
 
 
@@ -137,55 +140,71 @@ def set_averages(results: Results, records: Any) -> Any:
     """Return means over test folds of the measures of sets, at one leaf size for each kind of forest.
 
     Rows: (kind of forest, s), none where there are too many classes; columns: `SET_MEASURES`. The accuracy of single
-    classes is that of all test folds together, NaN if there is none. ``records`` is the frame of `Results.records`.
+    classes is that of all test folds together, NaN if no set is a single class. ``records`` is the frame of
+    `Results.records`.
     """
-    shown_forests = shown_leaf_sizes(results, records).items()
-    rows = [
-        {"forest": cell.forest, "s": int(s), **{name: np.nan if v is None else v for name, v in values.items()}}
-        for cell, outcome in results.outcomes.items()
-        for s, values in outcome.sets.items()
-        if cell[:2] in shown_forests
-    ]
+    leaf_sizes = shown_leaf_sizes(results, records)
+    rows = []
+    for cell, outcome in results.outcomes.items():
+        if cell.leaf_size != leaf_sizes[cell.forest]:
+            continue
+        for s, measures in outcome.sets.items():
+            numbers = {name: np.nan if value is None else value for name, value in measures.items()}
+            rows.append({"forest": cell.forest, "s": int(s), **numbers})
     table = pd.DataFrame(rows, columns=pd.Index(["forest", "s", *SET_MEASURES]))
-    # Hits over decided instances, of all folds together: a mean of shares would weight folds of few decisions alike.
-    right = (table["single_set_accuracy"] * table["determinacy"]).fillna(0.0)
-    mean: Any = table.assign(single_set_accuracy=right).groupby(["forest", "s"], sort=False).mean()
-    decided = mean["determinacy"].where(mean["determinacy"] > 0)
-    return mean.assign(single_set_accuracy=mean["single_set_accuracy"] / decided)
+    # Right sets over single classes, of all folds together: a mean of shares would weight folds of few sets alike.
+    share_right = (table["single_set_accuracy"] * table["determinacy"]).fillna(0.0)
+    means: Any = table.assign(single_set_accuracy=share_right).groupby(["forest", "s"], sort=False).mean()
+    share_single = means["determinacy"].where(means["determinacy"] > 0)
+    return means.assign(single_set_accuracy=means["single_set_accuracy"] / share_single)
 
 
 def poll_averages(results: Results) -> Any:
-    """Return a study's means over test folds of `POLL_MEASURES`, a row for each kind of forest and leaf size."""
+    """Return the means of `POLL_MEASURES` over a study's test folds: a row for each kind of forest and leaf size."""
     rows = [{**cell._asdict(), **outcome.polling} for cell, outcome in results.outcomes.items() if outcome.polling]
     table: Any = pd.DataFrame(rows, columns=pd.Index(["forest", "leaf_size", *POLL_MEASURES]))
     return table.groupby(["forest", "leaf_size"], sort=False).mean()
 
 
 def baseline_accuracy(results: Results, records: Any) -> dict[str, float]:
-    """Return {kind of forest: accuracy of `BASELINE` at the shown leaf size}; empty if that combiner was not run."""
+    """Return {kind of forest: mean accuracy of `BASELINE` at the shown leaf size}; empty if `BASELINE` was not run.
+
+    ``records`` is the frame of `Results.records`.
+    """
     accuracy = records[records["combiner"] == BASELINE].groupby(["forest", "leaf_size"])["accuracy"].mean()
-    return {cell[0]: float(accuracy[cell]) for cell in shown_leaf_sizes(results, records).items() if cell in accuracy}
+    accuracies = {}
+    for forest, leaf_size in shown_leaf_sizes(results, records).items():
+        if (forest, leaf_size) in accuracy:
+            accuracies[forest] = float(accuracy[forest, leaf_size])
+    return accuracies
 
 
 def interval_means(outcomes: list[Outcome]) -> dict[str, list]:
-    """Return `Outcome.intervals` of the outcomes together, with means in the place of sums; empty bins are left out."""
+    """Return the bins of `Outcome.intervals` over all outcomes together: their sizes, and means in place of sums.
+
+    Empty bins are left out.
+    """
     sums = {name: np.sum([o.intervals[name] for o in outcomes], axis=0) for name in outcomes[0].intervals}
     filled = sums["size"] > 0
     means = {name: (total[filled] / sums["size"][filled]).tolist() for name, total in sums.items()}
-    return {**means, "size": sums["size"][filled].tolist()}
+    return {**means, "size": sums["size"][filled].tolist()}  # sizes stay sums, at the same position in the dict
 
 
 def brier_ranges(results: Results, forest: str) -> dict[str, list[float]]:
     """Return {name in `BRIER_RANGE`: a mean over test folds for each leaf size}, for one kind of forest."""
-    by_size = [[o.brier_range for o in outcomes_of(results, forest, size)] for size in results.settings.leaf_sizes]
-    return {name: [float(np.mean([fold[name] for fold in folds])) for folds in by_size] for name in BRIER_RANGE}
+    ranges: dict[str, list[float]] = {name: [] for name in BRIER_RANGE}
+    for leaf_size in results.settings.leaf_sizes:
+        outcomes = outcomes_of(results, forest, leaf_size)
+        for name, means in ranges.items():
+            means.append(float(np.mean([outcome.brier_range[name] for outcome in outcomes])))
+    return ranges
 
 
 def table_of_ranks(records: Any) -> pd.DataFrame:
-    """Return the mean rank of each combiner by each measure, over all forests and test folds; 1 is best.
+    """Return a frame of the mean ranks of combiners or laws by each measure, over all forests and test folds.
 
-    Rows: combiners, best first; columns: the measures, and "all", their mean. Ties share their mean rank. ``records``
-    is the frame of `Results.records`.
+    Rank 1 is best, and ties share their mean rank. Rows: combiners, best first; columns: the measures, and "all", their
+    mean. ``records`` is the frame of `Results.records`.
     """
     columns = {}
     for name, larger in ranked_measures(records).items():
@@ -197,10 +216,11 @@ def table_of_ranks(records: Any) -> pd.DataFrame:
 
 
 def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
-    """Rank the combiners by one measure, and test which of them differ.
+    """Rank the combiners or laws of a study by one measure, and test which of them differ.
 
-    The values on a test fold are averaged over kinds of forests and leaf sizes. The corrected resampled t-test compares
-    two combiners over the test folds, which share training data; p-values are corrected by Holm over all pairs.
+    For the tests, the values on a test fold are averaged over kinds of forests and leaf sizes. The corrected resampled
+    t-test compares two combiners over the test folds, which share training data. P-values are corrected by Holm over
+    all pairs.
 
     Parameters
     ----------
@@ -230,6 +250,6 @@ def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
 
 
 def _by_forest(records: Any, measure: str) -> Any:
-    """Return a measure in ``records`` as a frame: a row for each forest and test fold, a column for each combiner."""
+    """Return one measure of ``records`` as a frame: a row for each forest and test fold, a column for each combiner."""
     rows = records.pivot(index=["forest", "leaf_size", "repeat", "fold"], columns="combiner", values=measure)
     return rows[list(dict.fromkeys(records["combiner"]))]

@@ -25,7 +25,7 @@ from jaxunc.tables import class_codes, feature_numbers, is_numeric, number_targe
 
 
 class Table(NamedTuple):
-    """Features, and a target of classes or numbers."""
+    """The data of a study: features, and a target of classes or numbers."""
 
     name: str
     """Name of the data."""
@@ -58,7 +58,8 @@ def breast_cancer() -> Table:
     """Return scikit-learn's diagnostic breast-cancer data of Wisconsin (569 instances, 30 features)."""
     data = cast(Any, load_breast_cancer())
     frame = pd.DataFrame(data.data, pd.RangeIndex(1, len(data.data) + 1), data.feature_names)
-    labels, names = tuple(map(str, data.target_names)), tuple(frame.columns)
+    labels = tuple(map(str, data.target_names))
+    names = tuple(frame.columns)
     return Table("breast cancer (from scikit-learn)", data.data, data.target, labels, names=names, frame=frame)
 
 
@@ -69,45 +70,68 @@ def study_table(
     numbers: bool | None = None,
     notation: Notation = Notation(),  # noqa: B008
 ) -> Table:
-    """Read a file of CSV, Parquet or Arrow and prepare it for forests of trees; ``target`` names the column to predict.
+    """Return the table of a file of CSV, Parquet or Arrow; ``target`` names the column to predict.
 
     The columns to ``drop`` are left out. ``numbers`` is True for a target that is a number and False for classes; None
-    lets the column decide. ``notation`` has the marks in numbers that the user tells of a text file.
+    lets the column decide. ``notation`` has the marks in numbers of a text file, as far as the user names them.
 
     String, categorical, date and bool columns become the ranks of their values in sorted order. Missing values stay
     missing (NaN). Columns that hold one value or none are left out, as are rows without a target. `Table.notes` says
     what was done.
 
-    Raises a ValueError if the file is missing, empty or of another format; the target is None, unknown, constant,
-    missing in all rows, or not of the kind in ``numbers``; a column holds infinite values; or no column is left.
+    Raises a ValueError if the file is missing, empty or of another format, a column holds infinite values, or no
+    column is left. Also if the target is None, unknown, constant, missing in all rows, or not of the kind in
+    ``numbers``.
     """
-    table, left_out = labelled_table(path, target, drop, alone="number" if numbers else "class", notation=notation)
-    frame = as_frame(table)
+    arrow_table, missing_note = labelled_table(
+        path, target, drop, alone="number" if numbers else "class", notation=notation
+    )
+    frame = as_frame(arrow_table)
     column = cast(pd.Series, frame[target])
-    if (y := number_target(column, path, numbers, options=("--laws", "--combiners"))) is None:
-        (y, labels), taken, remarks = class_codes(column), _describe_classes(column), ()
+    target_numbers = number_target(column, path, numbers, options=("--laws", "--combiners"))
+    if target_numbers is None:
+        y, labels = class_codes(column)
+        taken = _describe_classes(column)
+        unit_notes = ()
     else:
-        (y, remarks), labels, taken = _in_units(y, str(target)), (), _describe_number(y, column, numbers)
+        labels = ()
+        taken = _describe_number(target_numbers, column, numbers)
+        y, unit_notes = _in_units(target_numbers, str(target))
     features = frame.drop(columns=str(target))
-    features.index = pd.Index(row_numbers(path, str(target), notation)) if left_out else pd.RangeIndex(1, len(y) + 1)
-    values, notes, nominal = _features(features, path)
-    X = np.column_stack(list(values.values()))
-    left = (left_out,) if left_out else ()
-    table = Table(Path(path).name, X, y, labels, (*left, *notes, *remarks), (), nominal, tuple(values), features, taken)
+    if missing_note is None:
+        features.index = pd.RangeIndex(1, len(y) + 1)
+    else:  # rows are left out, so that numbers in the file have gaps
+        features.index = pd.Index(row_numbers(path, str(target), notation))
+    values, column_notes, nominal = _features(features, path)
+    missing_notes = () if missing_note is None else (missing_note,)
+    table = Table(
+        name=Path(path).name,
+        X=np.column_stack(list(values.values())),
+        y=y,
+        class_labels=labels,
+        notes=(*missing_notes, *column_notes, *unit_notes),
+        nominal=nominal,
+        names=tuple(values),
+        frame=features,
+        taken=taken,
+    )
     leaks = describe_leaks(values, table.codes) if labels else ()
-    copies = _find_copies(X, table.codes, "class" if labels else "target")
+    copies = _describe_copies(table.X, table.codes, "class" if labels else "target")
     return table._replace(warnings=(*leaks, *describe_counters(values), *describe_number_texts(features), *copies))
 
 
 def positive_class(table: Table, name: str | None) -> str | None:
-    """Return the class to be found: the one of that name, else the rarer of two; None if there is neither.
+    """Return the positive class: ``name`` or, if it is None, the rarer of two classes, of equally frequent the second.
 
-    Raises a ValueError if the name is not a class of the table, or there are more than two classes.
+    Return None if ``name`` is None and there are not two classes. Raises a ValueError if ``name`` is not a class of
+    the table, or there are more than two classes.
     """
     labels = table.class_labels
+    if name is None and len(labels) != 2:
+        return None
     if name is None:
-        # Counts are reversed, so that of two equally frequent classes the second is taken.
-        return labels[int(np.argmin(np.bincount(table.y)[::-1]) == 0)] if len(labels) == 2 else None
+        n_first, n_second = np.bincount(table.y, minlength=2)
+        return labels[1] if n_second <= n_first else labels[0]
     if name not in labels:
         raise ValueError(
             f"--positive={name!r} is no class of the target.{suggest(name, labels)} It holds {', '.join(labels[:10])}."
@@ -121,7 +145,7 @@ def positive_class(table: Table, name: str | None) -> str | None:
 
 
 def _describe_classes(column: pd.Series) -> str:
-    """Return a remark that a column's numbers were taken for classes; empty if it holds words, or only two values."""
+    """Return a sentence that the column's numbers were taken for classes; empty for words, or less than 3 values."""
     n_values = int(cast(Any, column.nunique()))
     if not is_numeric(column) or n_values < 3:
         return ""
@@ -129,16 +153,19 @@ def _describe_classes(column: pd.Series) -> str:
 
 
 def _describe_number(y: np.ndarray, column: pd.Series, numbers: bool | None) -> str:
-    """Return a remark that the target was taken for a number; it names the other option unless ``numbers`` is True."""
-    remark = f"{column.name!r} is taken for a number, of {len(np.unique(y))} different values"
-    return remark if numbers else f"{remark}; --combiners takes it for classes"
+    """Return a sentence that the target ``column``, whose values are ``y``, was taken for a number.
+
+    Unless ``numbers`` is True, because the user asked for a number, it names the option that takes it for classes.
+    """
+    sentence = f"{column.name!r} is taken for a number, of {len(np.unique(y))} different values"
+    return sentence if numbers else f"{sentence}; --combiners takes it for classes"
 
 
 def _in_units(y: np.ndarray, target: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return targets in units of a power of ten, and a note of the unit, if their standard deviation is small or huge.
+    """Return the targets ``y``, divided by a power of ten if they scatter little or hugely, and notes on that unit.
 
-    Other targets stay, without a note. ``target`` is their column's name. A unit is needed since studies take
-    differences below 1e-6 for ties.
+    Targets whose standard deviation is from 0.01 to 1e7 stay as they are, without a note. ``target`` is the name of
+    their column. A unit is needed since studies take differences below 1e-6 for ties.
     """
     spread = float(np.std(y))
     if 1e-2 <= spread < 1e7:
@@ -148,11 +175,13 @@ def _in_units(y: np.ndarray, target: str) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarray], tuple[str, ...], tuple[int, ...]]:
-    """Return {column: its values as numbers}, notes on conversions, and the positions of the columns that hold ranks.
+    """Return the columns of a frame as numbers, notes on their conversion, and the positions of columns of ranks.
 
-    Raises a ValueError if all columns are constant or empty, or one holds infinite values; ``path`` names the file.
+    The numbers are {name: values}; constant and empty columns are left out. Raises a ValueError if no column is left,
+    or one holds infinite values; ``path`` names the file.
     """
-    values, encoded, constant, empty = {}, [], [], []
+    values = {}
+    encoded, constant, empty = [], [], []  # names of columns
     for name in frame.columns:
         column = cast(pd.Series, frame[name])
         numbers, is_nominal = feature_numbers(column, name, path)
@@ -164,12 +193,25 @@ def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarr
             constant.append(name)
         else:
             values[name] = numbers
-            encoded += [name] if is_nominal else []
+            if is_nominal:
+                encoded.append(name)
     if not values:
         raise ValueError(
             f"DATA has no feature to learn from: all {frame.shape[1]} columns besides the target are constant or "
             "empty. Add columns that differ between rows."
         )
+    nominal = tuple(i for i, name in enumerate(values) if name in encoded)
+    return values, _describe_columns(values, encoded, constant, empty), nominal
+
+
+def _describe_columns(
+    values: dict[str, np.ndarray], encoded: list[str], constant: list[str], empty: list[str]
+) -> tuple[str, ...]:
+    """Return notes on columns: which were encoded or left out, hold missing values, or are identical.
+
+    ``values`` is {name: values as numbers} of the columns that are used. The lists hold names: of columns ``encoded``
+    as ranks, and of those left out as ``constant`` or ``empty``.
+    """
     notes = []
     if encoded:
         notes.append(f"{columns(encoded)} without numbers: encoded by the rank of each value in sorted order.")
@@ -183,24 +225,34 @@ def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarr
         notes.append(f"{n_missing} missing values in {columns(with_missing)}: left to the trees as missing.")
     if copies := _copies(values):
         pairs = [f"{copy!r} = {original!r}" for copy, original in copies[:5]]
-        rest = f" and {len(copies) - 5} more" if len(copies) > 5 else ""
+        more = f" and {len(copies) - 5} more" if len(copies) > 5 else ""
         notes.append(
-            f"Identical columns ({', '.join(pairs)}{rest}): kept, though trees that draw features at random see them "
+            f"Identical columns ({', '.join(pairs)}{more}): kept, though trees that draw features at random see them "
             "more often."
         )
-    return values, tuple(notes), tuple(i for i, name in enumerate(values) if name in encoded)
+    return tuple(notes)
 
 
 def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
-    """Return (column, the first column with the same values) for each column that repeats an earlier one."""
+    """Return (column, the first column with the same values) for each column that repeats an earlier one.
+
+    ``values`` is {column: its values}.
+    """
     first_by_bytes: dict[bytes, str] = {}
-    # Adding 0 makes -0 and 0 the same bytes.
-    first = {name: first_by_bytes.setdefault((numbers + 0.0).tobytes(), name) for name, numbers in values.items()}
-    return [(name, other) for name, other in first.items() if name != other]
+    copies = []
+    for name, numbers in values.items():
+        # Adding 0 makes -0 and 0 the same bytes.
+        original = first_by_bytes.setdefault((numbers + 0.0).tobytes(), name)
+        if original != name:
+            copies.append((name, original))
+    return copies
 
 
-def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"], target: str) -> tuple[str, ...]:
-    """Return a warning, a tuple of one sentence, if rows repeat others; else (). ``target`` is the word for ``y``."""
+def _describe_copies(X: np.ndarray, y: Int[np.ndarray, "instances"], target: str) -> tuple[str, ...]:
+    """Return one sentence, in a tuple, if rows repeat others in features ``X`` and target ``y``; else an empty tuple.
+
+    ``target`` is the word for ``y`` in the sentence.
+    """
     groups = copies_of(X.astype(np.float32), y)
     if groups is None:
         return ()
@@ -212,5 +264,5 @@ def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"], target: str) ->
 
 
 def label_text(value: Any) -> str:
-    """Return a label as text, the same for 1 and 1.0."""
+    """Return a class label as text; a whole number has no decimals, so that 1 and 1.0 are one label."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

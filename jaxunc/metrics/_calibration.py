@@ -76,8 +76,10 @@ def accuracy(class_scores: Real[Array | np.ndarray, "instances classes"], y: Lab
 
 @jit
 def _accuracy(class_scores, y):
+    """Return `accuracy`, a scalar, of checked arguments."""
     n, n_classes = class_scores.shape
-    hits = jnp.sum(lax.argmax(sort_key(class_scores), axis=1, index_dtype=jnp.int32) == y, dtype=jnp.int32)
+    predicted = lax.argmax(sort_key(class_scores), axis=1, index_dtype=jnp.int32)
+    hits = jnp.sum(predicted == y, dtype=jnp.int32)
     share = hits.astype(as_floats(class_scores).dtype) / n
     share = jnp.where(jnp.any(jnp.isnan(class_scores)), jnp.nan, share)
     return nan_unless_classes(share, y, n_classes)
@@ -136,6 +138,7 @@ def brier_score(
 
 @jit
 def _brier_score(probs, y, scale):
+    """Return `brier_score`, a scalar, of checked arguments, multiplied by ``scale``."""
     n_classes = probs.shape[-1]
     distance = jnp.sum((probs - one_hot(y, n_classes).astype(probs.dtype)) ** 2, axis=-1)
     return nan_unless_classes(scale * mean(distance), y, n_classes)
@@ -168,8 +171,9 @@ def log_loss(probs: Real[Array | np.ndarray, "instances classes"], y: Labels) ->
 
     Notes
     -----
-    +inf if a class occurred whose probability is 0 (or below the smallest normal float): nothing is clipped, unlike in
-    scikit-learn. Under a trace labels that are no class give NaN. The sum over instances is compensated.
+    The loss is +inf if a class occurred whose probability is 0 (or below the smallest normal float): nothing is
+    clipped, unlike in scikit-learn. Under a trace labels that are no class give NaN. The sum over instances is
+    compensated.
 
     Gradient: -1/(n p) for the class that occurred; at p = 0, where it is infinite, -1/(n √tiny), large and finite.
 
@@ -192,8 +196,9 @@ def log_loss(probs: Real[Array | np.ndarray, "instances classes"], y: Labels) ->
 def log_loss_from_logs(log_probs: Real[Array | np.ndarray, "instances classes"], y: Labels) -> Float[Array, ""]:
     r"""Return the `log_loss` from ``log_probs``, logarithms of probabilities, such as a combiner's ``log_probability``.
 
-    +inf if a class occurred whose logarithm is -inf. A row must hold logarithms of a distribution, within 0.001.
-    Otherwise as `log_loss`. Gradient: -1/n for the class that occurred, which makes it the loss to train with.
+    The loss is +inf if a class occurred whose logarithm is -inf. A row must hold logarithms of a distribution, within
+    0.001. All else is as for `log_loss`. Gradient: -1/n for the class that occurred, which makes it the loss to train
+    with.
 
     Examples
     --------
@@ -207,6 +212,7 @@ def log_loss_from_logs(log_probs: Real[Array | np.ndarray, "instances classes"],
 
 @jit
 def _log_loss(probs, y):
+    """Return `log_loss`, a scalar, of checked arguments."""
     occurred = _of_the_class(probs, y)
     # The gradient is that of the floored logarithm; where it was floored the value becomes infinite.
     loss = jnp.where(occurred < jnp.finfo(probs.dtype).tiny, jnp.inf, 0.0) - floored_log(occurred)
@@ -215,11 +221,15 @@ def _log_loss(probs, y):
 
 @jit
 def _log_loss_from_logs(log_probs, y):
+    """Return `log_loss_from_logs`, a scalar, of checked arguments."""
     return nan_unless_classes(-mean(_of_the_class(log_probs, y)), y, log_probs.shape[-1])
 
 
 def _of_the_class(values, y):
-    """Return the value of each instance in the column of its class y, from ``values [instances classes]``."""
+    """Return for each instance its value in the column of its class, from ``values [instances classes]``.
+
+    ``y [instances]`` holds the classes. Where ``y`` is no class the value is 0.
+    """
     return jnp.sum(jnp.where(one_hot(y, values.shape[-1]), values, 0.0), axis=-1)
 
 
@@ -304,12 +314,13 @@ def _calibration_error(probs, y, n_bins, norm, strategy):
     confidence, correct, bin_of = _binned(probs, y, n_bins, strategy)
     excess = confidence - correct.astype(probs.dtype)
 
-    def in_bin(b):
+    def sums_of_bin(b):
+        """Return the sum of the excesses in bin ``b``, and the number of instances there."""
         inside = bin_of == b
         return total(jnp.where(inside, excess, 0.0)), jnp.sum(inside, dtype=jnp.int32)
 
     # Bin by bin, by exact sums: a scatter would add floats one by one.
-    gaps, sizes = lax.map(in_bin, jnp.arange(n_bins, dtype=jnp.int32))
+    gaps, sizes = lax.map(sums_of_bin, jnp.arange(n_bins, dtype=jnp.int32))
     sizes = jnp.maximum(sizes, 1).astype(probs.dtype)
     if norm == "l1":
         error = jnp.sum(jnp.abs(gaps)) / n
@@ -323,7 +334,7 @@ def _calibration_error(probs, y, n_bins, norm, strategy):
 
 
 class ReliabilityCurve(NamedTuple):
-    """Means over the bins of confidence, lowest first; NaN where a bin is empty."""
+    """Mean confidence and accuracy in bins of confidence, the lowest bin first; both are NaN in an empty bin."""
 
     confidence: Float[Array | np.ndarray, "bins"]
     """Mean confidence."""
@@ -395,18 +406,21 @@ def reliability_curve(
 
 @jit(static_argnames=("n_bins", "strategy"))
 def _reliability_curve(probs, y, n_bins, strategy):
-    """Return `reliability_curve` of checked arguments."""
+    """Return `reliability_curve`, arrays ``[bins]``, of checked arguments."""
     confidence, correct, bin_of = _binned(probs, y, n_bins, strategy)
 
-    def in_bin(b):
+    def sums_of_bin(b):
+        """Return the sum of confidences in bin ``b``, the number of instances, and that of right predictions."""
         inside = bin_of == b
-        sizes = [jnp.sum(members, dtype=jnp.int32) for members in (inside, inside & correct)]
-        return total(jnp.where(inside, confidence, 0.0)), *sizes
+        size = jnp.sum(inside, dtype=jnp.int32)
+        hits = jnp.sum(inside & correct, dtype=jnp.int32)
+        return total(jnp.where(inside, confidence, 0.0)), size, hits
 
     # Bin by bin, by exact sums: a scatter would add floats one by one.
-    sums, size, hits = lax.map(in_bin, jnp.arange(n_bins, dtype=jnp.int32))
+    sums, size, hits = lax.map(sums_of_bin, jnp.arange(n_bins, dtype=jnp.int32))
 
     def mean_by_bin(sums):
+        """Return sums ``[bins]`` divided by the sizes; NaN for empty bins."""
         means = jnp.where(size > 0, sums / jnp.maximum(size, 1).astype(probs.dtype), jnp.nan)
         return nan_unless_classes(means, y, probs.shape[1])
 
@@ -414,7 +428,10 @@ def _reliability_curve(probs, y, n_bins, strategy):
 
 
 def _checked_bins(n_bins: int, strategy: str) -> int:
-    """Return the number of bins as an int; raise an error unless it is an integer ≥ 1 and the strategy is known."""
+    """Return ``n_bins`` as an int, checked like ``strategy``.
+
+    Raises a TypeError unless it is an integer, a ValueError if it is below 1 or the strategy is unknown.
+    """
     check_one_of("strategy", strategy, ("uniform", "quantile"))
     check_integer("n_bins", n_bins, 1)
     return int(n_bins)
@@ -423,15 +440,19 @@ def _checked_bins(n_bins: int, strategy: str) -> int:
 def _binned(
     probs: Float[Array, "instances classes"], y: Int32[Array, "instances"], n_bins: int, strategy: str
 ) -> tuple[Float[Array, "instances"], Bool[Array, "instances"], Int32[Array, "instances"]]:
-    """Return the confidence of each instance, whether its most probable class is the true one, and its bin from 0."""
+    """Return for each instance its confidence, whether its most probable class is the true one, and its bin, from 0.
+
+    ``n_bins`` and ``strategy`` are as for `calibration_error`, and ``y`` holds the true classes.
+    """
     n = probs.shape[0]
     confidence = jnp.max(probs, axis=-1)
     if strategy == "uniform":
         # Rounded once from the exact quotients: a confidence of 0.3 then lies in the bin that ends at 0.3.
         edges = jnp.asarray(np.arange(1, n_bins) / n_bins, probs.dtype)
     else:
-        ranks = np.array([-(-b * n // n_bins) for b in range(1, n_bins)], dtype=int)
+        ranks = np.array([-(-b * n // n_bins) for b in range(1, n_bins)], dtype=int)  # ⌈b n / n_bins⌉, from 1
         # The edges have no gradient: the bins count as fixed.
         edges = jnp.sort(lax.stop_gradient(confidence))[ranks - 1]
     bin_of = jnp.sum(confidence[:, None] > edges[None, :], axis=1, dtype=jnp.int32)
-    return confidence, lax.argmax(probs, axis=1, index_dtype=jnp.int32) == y, bin_of
+    correct = lax.argmax(probs, axis=1, index_dtype=jnp.int32) == y
+    return confidence, correct, bin_of

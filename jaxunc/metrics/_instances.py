@@ -23,9 +23,10 @@ _SLACK = 1e-3
 
 
 def as_array(values, *, name: str, numbers: bool = True) -> Array | np.ndarray:
-    """Return JAX arrays as they are (gathered if sharded), other values as a NumPy copy, which JAX may read later.
+    """Return a JAX array as it is, gathered if it is sharded, and other values as a copy that is a NumPy array.
 
-    With ``numbers``, raises a TypeError, which calls the values ``name``, unless they are numbers.
+    The copy keeps the values as they are now: JAX may read them after the call. With ``numbers``, raises a TypeError,
+    which calls the values ``name``, unless they are numbers.
     """
     check_readable(name, values)
     if isinstance(values, jax.Array):
@@ -36,9 +37,10 @@ def as_array(values, *, name: str, numbers: bool = True) -> Array | np.ndarray:
 
 
 def checked_labels(y, n_instances: int, n_classes: int, *, name: str = "y") -> Int32[Array, "instances"]:
-    """Return the class indices ``[n_instances]`` as int32; raise an error that calls them ``name`` unless they fit.
+    """Return the class indices ``y [instances]`` as int32, checked to be ``n_instances`` in [0, ``n_classes``).
 
-    It is a TypeError for other types than integers and bools, else a ValueError. A trace lets all indices pass.
+    Raises a TypeError for other types than integers and bools; a ValueError for other shapes, no instances, or other
+    values. The message calls the indices ``name``. Values of traced indices are not checked.
     """
     y = as_array(y, name=name, numbers=False)
     remedy = "Turn other labels into indices: np.searchsorted(class_labels, labels)."
@@ -57,7 +59,7 @@ def checked_labels(y, n_instances: int, n_classes: int, *, name: str = "y") -> I
 
 
 def check_columns(prediction, *, name: str) -> None:
-    """Raise a ValueError unless the prediction is ``[instances classes]`` with two classes or more."""
+    """Raise a ValueError, which calls the array ``name``, unless it is ``[instances classes]``, two classes or more."""
     if prediction.ndim != 2 or prediction.shape[1] < 2:
         raise ValueError(
             f"{name} has shape {prediction.shape}; expected [instances classes], a column per class, two or more. "
@@ -66,7 +68,10 @@ def check_columns(prediction, *, name: str) -> None:
 
 
 def check_column(values, *, name: str, remedy: str) -> None:
-    """Raise a ValueError, which ends with the sentence ``remedy``, unless the values are ``[instances]``."""
+    """Raise a ValueError unless the array ``values`` has one axis, ``[instances]``.
+
+    The message calls the array ``name`` and ends with the sentence ``remedy``.
+    """
     if values.ndim != 1:
         raise ValueError(
             f"{name} has shape {values.shape}; expected [instances], a number for each prediction made. {remedy}"
@@ -74,13 +79,17 @@ def check_column(values, *, name: str, remedy: str) -> None:
 
 
 def check_no_nan(prediction, *, name: str) -> None:
-    """Raise a ValueError if the prediction holds NaN."""
+    """Raise a ValueError, which calls the array ``name``, if it holds NaN. A traced array passes."""
     if is_concrete(prediction) and np.isnan(np.asarray(prediction)).any():
         raise ValueError(f"{name} holds NaN; every instance needs a prediction. Leave those rows out first.")
 
 
 def checked_probabilities(prediction, *, name: str, logs: bool = False) -> Float[Array, "instances classes"]:
-    """Return probabilities (``logs``: their logarithms) as floats; a ValueError unless each row is a distribution."""
+    """Return probabilities ``[instances classes]``, or with ``logs`` their logarithms, as floats.
+
+    Raises a ValueError, which calls them ``name``, unless each row is a distribution within `_SLACK`. Values of a
+    traced array are not checked.
+    """
     prediction = as_array(prediction, name=name)
     check_columns(prediction, name=name)
     if is_concrete(prediction):
@@ -98,26 +107,30 @@ def checked_probabilities(prediction, *, name: str, logs: bool = False) -> Float
 
 
 def as_floats(prediction) -> Float[Array, "..."]:
-    """Return the prediction as floats: in its precision, but at least float32."""
+    """Return an array as floats, in its own precision, but at least in float32."""
     prediction = jnp.asarray(prediction)
     dtype = float_dtype(prediction)
     return prediction.astype(dtype if dtype.itemsize >= 4 else jnp.float32)
 
 
 def one_hot(y: Int32[Array, "instances"], n_classes: int) -> Bool[Array, "instances classes"]:
-    """Return bools with ``n_classes`` columns, True in the column of each instance's class."""
+    """Return bools ``[instances classes]``: True in the column of each instance's class ``y``, else False."""
     return y[:, None] == jnp.arange(n_classes, dtype=y.dtype)[None, :]
 
 
 def nan_unless_classes(value: Array, y: Int32[Array, "instances"], n_classes: int) -> Array:
-    """Return the value, or NaN if any label lies outside [0, ``n_classes``): under a trace no error can be raised."""
+    """Return ``value``, or NaN if any label in ``y`` lies outside [0, ``n_classes``).
+
+    NaN stands for an error, which cannot be raised under a trace.
+    """
     return jnp.where(jnp.all((y >= 0) & (y < n_classes)), value, jnp.nan)
 
 
 def checked_scores(score, *, name: str) -> Real[Array, "..."]:
-    """Return the scores as a JAX array; raise a ValueError, which calls them ``name``, for NaN outside a trace.
+    """Return scores as a JAX array, which sorts as they do; raise a ValueError, which calls them ``name``, for NaN.
 
     NumPy's 64-bit numbers, if JAX would cut them to 32 bits, become ranks among all entries, comparable over columns.
+    Values of traced scores are not checked.
     """
     check_no_nan(score, name=name)
     if isinstance(score, np.ndarray) and jax.dtypes.canonicalize_dtype(score.dtype) != score.dtype:
@@ -127,7 +140,10 @@ def checked_scores(score, *, name: str) -> Real[Array, "..."]:
 
 
 def sort_key(score: Real[Array, "..."]) -> Integer[Array, "..."]:
-    """Return integers that sort as the scores do. Their comparison is exact, while XLA takes subnormal floats for 0."""
+    """Return integers that sort as the scores do, so that comparisons are exact: XLA takes subnormal floats for 0.
+
+    Scores that are integers or bools stay as they are.
+    """
     if not jnp.issubdtype(score.dtype, jnp.floating):
         return score
     if score.dtype != jnp.float64:
@@ -137,17 +153,18 @@ def sort_key(score: Real[Array, "..."]) -> Integer[Array, "..."]:
 
 
 def group_edges(keys: Integer[Array, "instances"]) -> tuple[Bool[Array, "instances"], Bool[Array, "instances"]]:
-    """Return which of the sorted keys are the first, and which the last, of a group of equal keys."""
-    differs, edge = keys[1:] != keys[:-1], jnp.ones(1, bool)
+    """Return for each of the sorted keys whether it is the first, and whether the last, of a group of equal keys."""
+    differs = keys[1:] != keys[:-1]
+    edge = jnp.ones(1, bool)
     return jnp.concatenate([edge, differs]), jnp.concatenate([differs, edge])
 
 
 @jax.custom_jvp
 def total(values: Float[Array, "instances"]) -> Float[Array, ""]:
-    """Return the sum, added by two-float arithmetic in a fixed order and rounded once.
+    """Return the sum of the values, added by two-float arithmetic in a fixed order and rounded once.
 
-    About √n columns are summed side by side, then their sums one by one. Infinities and NaN are added as usual. The
-    gradient is that of a plain sum.
+    The n values are summed in about √n columns side by side, and then the columns' sums one by one. Infinities and NaN
+    are added as usual. The gradient is that of a plain sum.
     """
     # A single loop would have n steps, and a plain reduction no fixed order.
     n_columns = math.isqrt(values.shape[0]) + 1
@@ -160,12 +177,14 @@ def total(values: Float[Array, "instances"]) -> Float[Array, ""]:
 
 @total.defjvp
 def _total_jvp(primals, tangents):
-    (values,), (d_values,) = primals, tangents
+    """Return `total` of the values, and the plain sum of their tangents."""
+    (values,) = primals
+    (d_values,) = tangents
     return total(values), jnp.sum(d_values)
 
 
 def mean(values: Float[Array, "instances"]) -> Float[Array, ""]:
-    """Return the mean: the exact `total`, divided by the number of values."""
+    """Return the mean of the values: their `total`, divided by their number."""
     return total(values) / values.shape[0]
 
 

@@ -18,7 +18,7 @@ def interval_score(
     *,
     coverage: float = 0.9,
 ) -> Float[Array, ""]:
-    r"""Mean width of prediction intervals and what their misses cost, in one number; smaller is better.
+    r"""Mean score of prediction intervals: their width, plus a cost of each miss by its distance; smaller is better.
 
     With the interval [l, u], α = 1 - coverage and :math:`x_+ = \max(x, 0)`:
 
@@ -29,7 +29,7 @@ def interval_score(
     interval
         Lower and upper ends ``[instances 2]``, such as ``predict_interval`` returns.
     y
-        What came true ``[instances]``.
+        True values of the target ``[instances]``.
     coverage
         How often the intervals are to hold ``y``, in (0, 1).
 
@@ -76,6 +76,10 @@ def interval_score(
 
 @jit
 def _interval_score(width, below, above, cost):
+    """Return the mean score of intervals, from their widths and how far targets lie below and above, ``[instances]``.
+
+    A negative distance is no miss, and ``cost`` is the cost of a miss by 1.
+    """
     return mean(width + jnp.asarray(cost, width.dtype) * (jnp.maximum(below, 0) + jnp.maximum(above, 0)))
 
 
@@ -91,7 +95,7 @@ def pinball_loss(
     predicted
         Predicted quantiles q ``[instances levels]``, such as ``predict(X, quantiles=...)`` returns.
     y
-        What came true ``[instances]``.
+        True values of the target ``[instances]``.
     quantiles
         The k levels τ of the quantiles, in [0, 1], ``[levels]``, in the order of the columns.
 
@@ -127,9 +131,11 @@ def pinball_loss(
 
 
 @jit
-def _pinball(apart, levels):
+def _pinball(difference, levels):
+    """Return the mean loss from targets less quantiles ``[instances levels]``, and the quantiles' ``levels``."""
     # Infinite ends are quantiles at the levels 0 and 1, where a distance counts on one side alone: 0 times inf is 0.
-    above, below = jnp.where(levels > 0, apart, 0), jnp.where(levels < 1, apart, 0)
+    above = jnp.where(levels > 0, difference, 0)
+    below = jnp.where(levels < 1, difference, 0)
     return mean(jnp.maximum(levels * above, (levels - 1) * below).ravel())
 
 
@@ -151,9 +157,9 @@ def crps(
     values
         k points v ``[instances points]`` in any order: members of an ensemble, or quantiles at the levels (j - ½)/k.
     y
-        What came true ``[instances]``.
+        True values of the target ``[instances]``.
     probs
-        Probabilities p of the points, ``[instances points]``. Default: all alike.
+        Probabilities p of the points, ``[instances points]``. Default: 1/k each.
 
     Returns
     -------
@@ -168,8 +174,8 @@ def crps(
 
     Notes
     -----
-    By sorting, O(k log k) an instance. Infinite points that have a share give an infinite score. Precision is as for
-    `interval_score`. For probabilities of targets in bins ``TargetBins.crps`` is exact.
+    Computed by sorting, O(k log k) for each instance. Infinite points of positive probability give an infinite score.
+    Precision is as for `interval_score`. For probabilities of targets in bins ``TargetBins.crps`` is exact.
 
     References
     ----------
@@ -196,29 +202,42 @@ def crps(
 
 
 @jit
-def _crps(apart, shares):
-    """Return the mean score from ``apart [instances points]``, points less targets, and ``shares``, probabilities."""
-    order = jnp.argsort(apart, axis=1)
-    apart = jnp.take_along_axis(apart, order, axis=1)
-    shares = jnp.take_along_axis(jnp.broadcast_to(shares, apart.shape), order, axis=1)
+def _crps(difference, shares):
+    """Return the mean `crps` from points less targets, ``difference [instances points]``.
+
+    ``shares`` are the probabilities of the points, of the same shape or ``[1 points]``.
+    """
+    order = jnp.argsort(difference, axis=1)
+    difference = jnp.take_along_axis(difference, order, axis=1)
+    shares = jnp.take_along_axis(jnp.broadcast_to(shares, difference.shape), order, axis=1)
     # Between two points F is constant: the integrand is F² below y, and (1 - F)² above. Where it is 0, as beyond the
     # outermost points of a positive share, the points may be infinite, as may be two equal ones.
     below = jnp.cumsum(shares, axis=1)[:, :-1]
     has_above = jnp.cumsum(shares[:, ::-1], axis=1)[:, ::-1][:, 1:] > 0
-    low, high = apart[:, :-1], apart[:, 1:]
+    low, high = difference[:, :-1], difference[:, 1:]
     is_apart = (low < high) | jnp.isfinite(low)  # equal finite points keep the slopes of their distance
 
     def integral(integrand, bound, counts):
+        """Return the integrals between neighbouring points, on the side of the target that ``bound`` cuts out.
+
+        ``bound`` is `jnp.minimum` below the target, `jnp.maximum` above. Where ``counts`` is False, they are 0.
+        """
         length = jnp.where(counts & is_apart, bound(high, 0) - bound(low, 0), 0)
         return jnp.where(jnp.isinf(length), jnp.inf, integrand * length)  # infinite, also if F² underflows
 
     integrals = integral(below**2, jnp.minimum, below > 0) + integral((1 - below) ** 2, jnp.maximum, has_above)
-    return mean(jnp.sum(integrals, axis=1) + jnp.maximum(apart[:, 0], 0) + jnp.maximum(-apart[:, -1], 0))
+    return mean(jnp.sum(integrals, axis=1) + jnp.maximum(difference[:, 0], 0) + jnp.maximum(-difference[:, -1], 0))
 
 
 def _checked(predicted: Any, y: Any, name: str) -> tuple[Any, Any]:
-    """Return checked ``predicted [instances k]`` and targets ``y`` as floats, in float64 if both are NumPy's."""
-    predicted, y = as_array(predicted, name=name), as_array(y, name="y")
+    """Return checked ``predicted [instances k]`` and targets ``y [instances]`` as floats.
+
+    They are in float64 if both are NumPy's, else in their precision, at least float32. Raises a ValueError if shapes do
+    not fit or there are no instances, and outside a trace for NaN or an infinite target. The message calls the
+    predictions ``name``.
+    """
+    predicted = as_array(predicted, name=name)
+    y = as_array(y, name="y")
     if predicted.ndim != 2 or not predicted.shape[1]:
         raise ValueError(f"{name} has shape {predicted.shape}; expected [instances k], a row for each instance.")
     if y.shape != predicted.shape[:1]:

@@ -89,14 +89,15 @@ def auc(
 
 @jit
 def _auc(score, y):
+    """Return `auc`, a scalar, of checked ``score [instances]`` and classes ``y``, 0 or 1."""
     return nan_unless_classes(_area(score, y == 1), y, 2)
 
 
 @jit
 def _auc_one_vs_rest(score, y):
-    """Return the mean over classes of the area of each class's column of ``score [instances classes]``.
+    """Return `auc`, a scalar, of checked ``score [instances classes]`` and classes ``y``: the mean of areas by class.
 
-    Classes y of no instance, or of all, are left out; NaN if none is left.
+    A class that no instance has, or all have, is left out. The mean is NaN if no class is left.
     """
     n_classes = score.shape[-1]
     areas = jax.vmap(lambda column, c: _area(column, y == c))(score.T, jnp.arange(n_classes, dtype=y.dtype))
@@ -107,9 +108,9 @@ def _auc_one_vs_rest(score, y):
 
 
 def _area(score, positive):
-    """Return the area under the ROC curve of one score ``[instances]``, with bools for the ``positive`` instances.
+    """Return the area under the ROC curve of ``score [instances]``; ``positive [instances]`` are bools.
 
-    It is NaN if a class is missing or a score is NaN.
+    The area is NaN if no instance is positive, or all are, or a score is NaN.
     """
     dtype = as_floats(score).dtype
     keys, positive = lax.sort((sort_key(score), positive), num_keys=1)
@@ -125,17 +126,21 @@ def _area(score, positive):
 
 
 class RejectionCurve(NamedTuple):
-    """Accuracy of the kept instances by the share that is rejected, in increasing order of the share."""
+    """Accuracy of the kept instances by the share of instances that is rejected, in increasing order of the share."""
 
     rejected: Float[Array | np.ndarray, "points"]
+    """Share of instances that is rejected."""
     accuracy: Float[Array | np.ndarray, "points"]
+    """Share of right predictions among the kept instances."""
 
 
 class RiskCoverageCurve(NamedTuple):
-    """Risk (1 - accuracy) of the kept instances by the share that is kept, in increasing order of the share."""
+    """Risk of the kept instances by the share of instances that is kept, in increasing order of the share."""
 
     coverage: Float[Array | np.ndarray, "points"]
+    """Share of instances that is kept."""
     risk: Float[Array | np.ndarray, "points"]
+    """Share of wrong predictions among the kept instances."""
 
 
 def accuracy_rejection_curve(
@@ -200,10 +205,10 @@ def accuracy_rejection_curve(
 def risk_coverage_curve(
     certainty: Real[Array | np.ndarray, "instances"], correct: Labels, *, n_points: int | None = None
 ) -> RiskCoverageCurve:
-    r"""Risk over the instances that are kept, by their share: 1 minus the `accuracy_rejection_curve`, from its end.
+    r"""Share of wrong predictions (risk) over the instances that are kept, by the share that is kept (coverage).
 
-    With γ that share, the n instances in order of certainty, the most certain first, and M(t) the wrong ones among the
-    first t:
+    It is 1 minus the accuracy of `accuracy_rejection_curve`, in the opposite order. With γ the coverage, the n
+    instances in order of certainty, the most certain first, and M(t) the wrong ones among the first t:
 
     .. math:: \mathrm{risk}(\gamma) = \frac{M(t)}{t}, \qquad t = \gamma n
 
@@ -232,10 +237,10 @@ def area_under_risk_coverage(certainty: Real[Array | np.ndarray, "instances"], c
 
     .. math:: \frac1n \sum_{k=1}^n \mathrm{risk}(k/n)
 
-    A scalar in [0, 1]: 0 if all predictions are right, 1 if all are wrong, and the share of wrong ones if all
-    certainties are equal. It depends both on how good the predictions are and on how well they are ranked: compare
-    certainties of the same predictions. The sum is compensated; all else is as for `risk_coverage_curve`, ``certainty``
-    and ``correct``, too.
+    The result is a scalar in [0, 1]: 0 if all predictions are right, 1 if all are wrong. If all certainties are equal,
+    it is the share of wrong ones. It depends both on how good the predictions are and on how well they are ranked:
+    compare certainties of the same predictions. The sum is compensated. ``certainty``, ``correct`` and all else are as
+    for `risk_coverage_curve`.
 
     References
     ----------
@@ -247,14 +252,15 @@ def area_under_risk_coverage(certainty: Real[Array | np.ndarray, "instances"], c
     >>> print(area_under_risk_coverage(jnp.array([0.9, 0.8, 0.7, 0.6]), jnp.array([1, 1, 1, 0])))
     0.0625
     """
-    return _mean(_share_by_coverage(certainty, correct, None, counted=0))
+    return _mean(_share_by_coverage(certainty, correct, n_points=None, counted=0))
 
 
 def _share_by_coverage(certainty, correct, n_points, counted):
-    """Return the share with ``correct == counted`` of the j n/m most certain of n instances, for j = 1 … m.
+    """Return the shares of hits ``[points]`` among the j n/m most certain of n instances, for j = 1 … m.
 
-    ``certainty`` and ``correct`` (0 or 1) are ``[instances]``, and ``counted`` is 0 or 1. m is ``n_points``, or n if
-    ``n_points`` is None.
+    ``certainty`` and ``correct`` are ``[instances]``. A hit has ``correct == counted``: a right answer if ``counted``
+    is 1, an error if it is 0. The number m is ``n_points``, or n if that is None. Raises the errors of
+    `accuracy_rejection_curve`.
     """
     certainty = as_array(certainty, name="certainty")
     check_column(certainty, name="certainty", remedy="From probabilities take the largest of each row.")
@@ -262,7 +268,7 @@ def _share_by_coverage(certainty, correct, n_points, counted):
     correct = checked_labels(correct, n, 2, name="correct")
     n_points = n if n_points is None else n_points
     check_integer("n_points", n_points, 1, "; None is a point per instance")
-    # t = jn/m is split by integer arithmetic into last + fraction, 0 < fraction <= 1: of instance ``last`` a fraction.
+    # Integer arithmetic splits jn/m into last + fraction, 0 < fraction <= 1: a fraction of instance ``last`` is kept.
     steps = np.arange(1, n_points + 1, dtype=np.int64) * n
     last = -(-steps // n_points) - 1
     fraction = (steps - last * n_points) / n_points
@@ -272,34 +278,39 @@ def _share_by_coverage(certainty, correct, n_points, counted):
 
 
 @jit
-def _share_among_kept(certainty, correct, counted, last, part):
-    """Return the share of hits among the ``last + part`` most certain instances, ``[points]``.
+def _share_among_kept(certainty, correct, counted, last, fraction):
+    """Return the shares of hits ``[points]`` among the ``last + fraction`` most certain instances.
 
-    ``certainty`` and ``correct`` are ``[instances]``. A hit has ``correct == counted``: a right answer if that is 1, an
-    error if it is 0. ``last [points]`` is a whole number and ``part [points]`` a fraction of one instance. Of equal
-    certainties the same share of each instance is kept.
+    ``certainty`` and ``correct`` are ``[instances]``. A hit has ``correct == counted``: a right answer if ``counted``
+    is 1, an error if it is 0. ``last [points]`` are whole numbers, and ``fraction [points]`` fractions of one instance.
+    Of a group of equal certainties the same share of each instance is kept.
     """
+    dtype = fraction.dtype
     # The bitwise complement reverses the order of integers without overflow.
-    keys, hit = lax.sort((~sort_key(certainty), correct == counted), num_keys=1)
-    (hits_before, hits_through), (start, end) = (
-        [counts[last] for counts in _count_by_ties(keys, marked)] for marked in (hit, jnp.ones_like(hit))
-    )
-    # Within a group of equal certainties hits are spread evenly: its rate times the part of it that is kept.
-    rate = (hits_through - hits_before).astype(part.dtype) / (end - start).astype(part.dtype)
-    kept_of_group = (last - start).astype(part.dtype) + part
+    keys, is_hit = lax.sort((~sort_key(certainty), correct == counted), num_keys=1)
+    # For the group of the last instance that is kept: hits before its start and up to its end, and its start and end.
+    hits_before, hits_through = (counts[last] for counts in _count_by_ties(keys, is_hit))
+    start, end = (counts[last] for counts in _count_by_ties(keys, jnp.ones_like(is_hit)))
+    # Within the group hits are spread evenly: its rate of hits times the number of its instances that are kept.
+    rate = (hits_through - hits_before).astype(dtype) / (end - start).astype(dtype)
+    kept_of_group = (last - start).astype(dtype) + fraction
     # Numerator and denominator are rounded alike, so the share is exactly 1 where all are hits, and never larger.
-    share = (hits_before.astype(part.dtype) + kept_of_group * rate) / (start.astype(part.dtype) + kept_of_group)
+    share = (hits_before.astype(dtype) + kept_of_group * rate) / (start.astype(dtype) + kept_of_group)
     share = jnp.where(jnp.any(jnp.isnan(certainty)), jnp.nan, share)
     return nan_unless_classes(share, correct, 2)
 
 
-def _count_by_ties(keys, marked):
-    """Return for each sorted key the number of ``marked`` before its group of equal keys, and up to the group's end."""
-    first, last = group_edges(keys)
-    so_far = jnp.cumsum(marked, dtype=jnp.int32)
+def _count_by_ties(keys, is_counted):
+    """Return for each sorted key the numbers of counted keys before its group of equal keys, and up to the group's end.
+
+    ``is_counted`` holds a bool for each of ``keys``: whether the key is counted.
+    """
+    is_first, is_last = group_edges(keys)
+    count = jnp.cumsum(is_counted, dtype=jnp.int32)
     # Both counts rise along the order, so running extremes spread them from a group's edges to all of its members.
-    before = lax.cummax(jnp.where(first, so_far - marked.astype(jnp.int32), 0))
-    return before, lax.cummin(jnp.where(last, so_far, keys.shape[0]), reverse=True)
+    before = lax.cummax(jnp.where(is_first, count - is_counted.astype(jnp.int32), 0))
+    through = lax.cummin(jnp.where(is_last, count, keys.shape[0]), reverse=True)
+    return before, through
 
 
 _mean = jit(mean)

@@ -58,9 +58,9 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
     Notes
     -----
     The square falls in p where y = 1 and rises where y = 0. So the bounds are at the ends of the interval: least at the
-    upper end for y = 1 and at the lower for y = 0, greatest at the other. The paper searches a grid. With ``leaf``, a
-    leaf with a instances of class 1 and b of class 0 has a convex loss: least at a/(a+b) clipped to the interval,
-    greatest at one of the ends. Without ``leaf`` the result is at least as wide.
+    upper end for y = 1 and at the lower for y = 0, greatest at the other. The paper searches a grid. With ``leaf``,
+    the loss of a leaf with k instances of class 1 and m of class 0 is convex: least at k/(k + m) clipped to the
+    interval, greatest at one of the ends. Without ``leaf`` the result is at least as wide.
 
     Gradient: that of the probabilities that were chosen, 2(p - y)/n. Under a trace labels that are not classes give
     NaN, and so do different intervals in one leaf.
@@ -87,15 +87,18 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
 def _each_its_own(interval: Interval, y) -> Interval:
     """Return the least and the greatest mean squared error, where each instance has a probability of its own.
 
-    The probability lies in the instance's interval; ``interval`` has the ends for class 1 ``[instances]``, and
+    The probability of class 1 lies in the instance's interval; ``interval`` has the ends ``[instances]``, and
     ``y [instances]`` is 0 or 1.
     """
 
     def loss(p):
+        """Return the mean squared error of probabilities ``p [instances]`` of class 1."""
         return nan_unless_classes(mean(jnp.where(y == 1, (1 - p) ** 2, p**2)), y, 2)
 
     lower, upper = interval
-    return Interval(loss(jnp.where(y == 1, upper, lower)), loss(jnp.where(y == 1, lower, upper)))
+    least = loss(jnp.where(y == 1, upper, lower))
+    greatest = loss(jnp.where(y == 1, lower, upper))
+    return Interval(least, greatest)
 
 
 @jit
@@ -106,38 +109,48 @@ def _by_leaf(interval: Interval, y, leaf) -> Interval:
     0 or 1 and ``leaf`` the number of the leaf, both ``[instances]``.
     """
     n = y.shape[0]
+    # Instances are sorted by leaf, and leaves numbered from 0. Arrays of leaves have length n: with fewer leaves the
+    # last entries belong to none.
     order = jnp.argsort(leaf)
-    first, _ = group_edges(leaf[order])
-    index = jnp.cumsum(first, dtype=jnp.int32) - 1
-    lower, upper = sorted_ends = tuple(end[order] for end in interval)
-    ones = jax.ops.segment_sum((y[order] == 1).astype(lower.dtype), index, n, indices_are_sorted=True)
-    zeros = jax.ops.segment_sum((y[order] == 0).astype(lower.dtype), index, n, indices_are_sorted=True)
-    has_rows = ones + zeros > 0  # there may be fewer than n leaves
+    is_first, _ = group_edges(leaf[order])
+    index = jnp.cumsum(is_first, dtype=jnp.int32) - 1  # number of each sorted instance's leaf
+    sorted_lower, sorted_upper = (end[order] for end in interval)
+    dtype = sorted_lower.dtype
+    ones = jax.ops.segment_sum((y[order] == 1).astype(dtype), index, n, indices_are_sorted=True)
+    zeros = jax.ops.segment_sum((y[order] == 0).astype(dtype), index, n, indices_are_sorted=True)
+    has_rows = ones + zeros > 0
     # The ends of each leaf's interval, which all its instances share.
-    lower, upper = (jnp.zeros(n, end.dtype).at[index].set(end, indices_are_sorted=True) for end in sorted_ends)
-    shared = jnp.all((lower[index] == sorted_ends[0]) & (upper[index] == sorted_ends[1]))
+    lower = jnp.zeros(n, dtype).at[index].set(sorted_lower, indices_are_sorted=True)
+    upper = jnp.zeros(n, sorted_upper.dtype).at[index].set(sorted_upper, indices_are_sorted=True)
+    is_shared = jnp.all((lower[index] == sorted_lower) & (upper[index] == sorted_upper))
     share = ones / jnp.where(has_rows, ones + zeros, 1.0)
 
     def loss(p):
+        """Return the summed squared error in each leaf at probabilities ``p`` of class 1, one for each leaf."""
         return ones * (1 - p) ** 2 + zeros * p**2
 
-    best, worst = loss(jnp.clip(share, lower, upper)), jnp.maximum(loss(lower), loss(upper))
-    values = (jnp.where(shared, total(bound) / n, jnp.nan) for bound in (best, worst))
-    return Interval(*(nan_unless_classes(value, y, 2) for value in values))
+    def mean_loss(loss_by_leaf):
+        value = jnp.where(is_shared, total(loss_by_leaf) / n, jnp.nan)
+        return nan_unless_classes(value, y, 2)
+
+    least = loss(jnp.clip(share, lower, upper))
+    greatest = jnp.maximum(loss(lower), loss(upper))
+    return Interval(mean_loss(least), mean_loss(greatest))
 
 
 def _checked_interval(interval: Interval) -> Interval:
-    """Return the interval of class 1 ``[instances]``; raise a ValueError unless its ends are in order and in [0, 1].
+    """Return the interval of class 1 ``[instances]``, checked to have its ends in order and in [0, 1].
 
-    Two columns, one for each class, are narrowed to what both allow: p₁ in [max(l₁, 1-u₀), min(u₁, 1-l₀)]. An end
-    moves only if it changes by more than rounding: 1 - (1 - p) is not p, and equal ends would cease to be equal.
+    Of ends ``[instances 2]``, a column for each class, the interval is what both columns allow. Raises a TypeError
+    unless ``interval`` has ends, a ValueError if their shapes or values do not fit.
     """
     if not (hasattr(interval, "lower") and hasattr(interval, "upper")):
         raise TypeError(
             f"interval is a {type(interval).__name__}; pass jaxunc.scorers.Interval(lower, upper), such as "
             "smoothing.correction_interval gives."
         )
-    lower, upper = as_array(interval.lower, name="interval.lower"), as_array(interval.upper, name="interval.upper")
+    lower = as_array(interval.lower, name="interval.lower")
+    upper = as_array(interval.upper, name="interval.upper")
     if lower.shape != upper.shape or lower.ndim not in (1, 2) or (lower.ndim == 2 and lower.shape[1] != 2):
         raise ValueError(
             f"interval has ends of shapes {lower.shape} and {upper.shape}; expected [instances], the probability of "
@@ -163,27 +176,39 @@ def _checked_interval(interval: Interval) -> Interval:
 
 
 def _of_class_one(lower, upper):
-    """Return the lower and upper ends for class 1 that the intervals of both classes ``[instances 2]`` allow."""
+    """Return the lower and upper ends for class 1 that the ends of both classes, ``[instances 2]``, allow.
+
+    That is p₁ in [max(l₁, 1-u₀), min(u₁, 1-l₀)]. An end of class 1 moves only if it changes by more than rounding.
+    Otherwise equal ends would cease to be equal, since 1 - (1 - p) is not p. Raises a ValueError if no p₁ is left.
+    """
     xp = np if isinstance(lower, np.ndarray) and isinstance(upper, np.ndarray) else jnp
-    of_one, from_zero = (lower[:, 1], upper[:, 1]), (1 - upper[:, 0], 1 - lower[:, 0])
     dtypes = [end.dtype for end in (lower, upper) if jnp.issubdtype(end.dtype, jnp.floating)]
     rounding = 2 * max((float(jnp.finfo(dtype).eps) for dtype in dtypes), default=0.0)
-    narrowed = (
-        xp.where(from_zero[0] > of_one[0] + rounding, from_zero[0], of_one[0]),
-        xp.where(from_zero[1] < of_one[1] - rounding, from_zero[1], of_one[1]),
-    )
-    if is_concrete(narrowed) and (gap := np.asarray(narrowed[0] - narrowed[1])).max(initial=0) > 1e-6:
-        row = int(np.argmax(gap))
-        raise ValueError(
-            f"interval {row} holds no distribution: class 0 in [{lower[row, 0]}, {upper[row, 0]}] and class 1 in "
-            f"[{lower[row, 1]}, {upper[row, 1]}] cannot add to 1."
-        )
-    return narrowed[0], xp.maximum(narrowed[0], narrowed[1])
+    lower_of_one = lower[:, 1]
+    upper_of_one = upper[:, 1]
+    lower_from_zero = 1 - upper[:, 0]
+    upper_from_zero = 1 - lower[:, 0]
+    least = xp.where(lower_from_zero > lower_of_one + rounding, lower_from_zero, lower_of_one)
+    greatest = xp.where(upper_from_zero < upper_of_one - rounding, upper_from_zero, upper_of_one)
+    if is_concrete(least, greatest):
+        gap = np.asarray(least - greatest)
+        if gap.max(initial=0) > 1e-6:
+            row = int(np.argmax(gap))
+            raise ValueError(
+                f"interval {row} holds no distribution: class 0 in [{lower[row, 0]}, {upper[row, 0]}] and class 1 in "
+                f"[{lower[row, 1]}, {upper[row, 1]}] cannot add to 1."
+            )
+    return least, xp.maximum(least, greatest)
 
 
 def _checked_leaf(leaf, interval: Interval):
-    """Return the leaf of each instance; raise a ValueError if instances of one leaf have different intervals."""
-    leaf, n = as_array(leaf, name="leaf"), interval.lower.shape[0]
+    """Return the leaf of each instance ``[instances]``, as numbers from 0 unless it is traced.
+
+    Raises a ValueError unless ``leaf`` holds an integer for each instance, and if instances of one leaf have different
+    intervals.
+    """
+    leaf = as_array(leaf, name="leaf")
+    n = interval.lower.shape[0]
     if leaf.shape != (n,) or not jnp.issubdtype(leaf.dtype, jnp.integer):
         raise ValueError(
             f"leaf has shape {leaf.shape} and dtype {leaf.dtype}; expected integers of shape ({n},), the leaf of each "
@@ -256,6 +281,7 @@ def determinacy(membership: Sets, y: Labels | None = None) -> Float[Array, ""]:
 
 @jit
 def _determinacy(membership):
+    """Return `determinacy`, a scalar, of checked sets."""
     sizes = _sizes_of(membership)
     return _nan_unless_sets(_ratio(sizes == 1, jnp.ones_like(sizes, bool)), sizes)
 
@@ -308,6 +334,7 @@ def single_set_accuracy(membership: Sets, y: Labels) -> Float[Array, ""]:
 
 @jit
 def _single_set_accuracy(membership, y):
+    """Return `single_set_accuracy`, a scalar, of checked arguments."""
     n_classes = membership.shape[1]
     sizes = _sizes_of(membership)
     single = sizes == 1
@@ -323,9 +350,9 @@ def set_size(membership: Sets, y: Labels | None = None, *, indeterminate_only: b
     .. math:: \frac1n \sum_i |Y_i|, \qquad
               \text{indeterminate only: } \frac{\sum_{i: |Y_i| > 1} |Y_i|}{\sum_i [|Y_i| > 1]}
 
-    A scalar in [1, classes], or [2, classes]; NaN if there is no set to average. Counted as integers, up to 2³¹ in all.
-    For two classes the mean size is 2 less the determinacy. All else is as for `determinacy`, ``membership`` and ``y``,
-    too.
+    The result is a scalar in [1, classes]; with ``indeterminate_only`` in [2, classes], or NaN if there is no such set.
+    Classes are counted as integers, up to 2³¹ in all. For two classes the mean size is 2 less the determinacy.
+    ``membership``, ``y`` (ignored), errors and all else are as for `determinacy`.
 
     References
     ----------
@@ -339,26 +366,30 @@ def set_size(membership: Sets, y: Labels | None = None, *, indeterminate_only: b
     1.75 2.5
     """
     check_bool("indeterminate_only", indeterminate_only)
-    return (_indeterminate_size if indeterminate_only else _size)(_checked_sets(membership))
+    membership = _checked_sets(membership)
+    return _indeterminate_size(membership) if indeterminate_only else _size(membership)
 
 
 @jit
 def _size(membership):
+    """Return the mean number of classes in checked sets."""
     sizes = _sizes_of(membership)
     return _nan_unless_sets(_ratio(sizes, jnp.ones_like(sizes)), sizes)
 
 
 @jit
 def _indeterminate_size(membership):
+    """Return the mean number of classes in those of checked sets that hold more than one; NaN if there are none."""
     sizes = _sizes_of(membership)
     several = sizes > 1
     return _nan_unless_sets(_ratio(jnp.where(several, sizes, 0), several), sizes)
 
 
 def _ratio(part: Array, whole: Array) -> Float[Array, ""]:
-    """Return sum(part) / sum(whole) of integers or bools; NaN if the second sum is 0."""
-    part, whole = (jnp.sum(values, dtype=jnp.int32).astype(float) for values in (part, whole))
-    return jnp.where(whole > 0, part / jnp.maximum(whole, 1.0), jnp.nan)
+    """Return sum(part) / sum(whole), of arrays of integers or bools; NaN if sum(whole) is 0."""
+    part_sum = jnp.sum(part, dtype=jnp.int32).astype(float)
+    whole_sum = jnp.sum(whole, dtype=jnp.int32).astype(float)
+    return jnp.where(whole_sum > 0, part_sum / jnp.maximum(whole_sum, 1.0), jnp.nan)
 
 
 def discounted_utility(membership: Sets, y: Labels, *, kind: Literal[65, 80, 50] = 65) -> Float[Array, ""]:
@@ -420,7 +451,7 @@ def discounted_utility(membership: Sets, y: Labels, *, kind: Literal[65, 80, 50]
 
 @jit(static_argnames="kind")
 def _discounted_utility(membership, y, kind):
-    """Return `discounted_utility` of checked arguments."""
+    """Return `discounted_utility`, a scalar, of checked arguments."""
     n_classes = membership.shape[1]
     sizes = _sizes_of(membership)
     right = jnp.any(membership & one_hot(y, n_classes), axis=1)
@@ -431,7 +462,10 @@ def _discounted_utility(membership, y, kind):
 
 
 def _checked_sets(membership) -> Bool[Array, "instances classes"]:
-    """Return ``membership`` as a JAX array; a TypeError unless bools, a ValueError for a bad shape or an empty set."""
+    """Return ``membership [instances classes]`` as a JAX array, checked to hold non-empty sets.
+
+    Raises a TypeError unless it holds bools, a ValueError for another shape, no instances, or an empty set.
+    """
     membership = as_array(membership, name="membership", numbers=False)
     if membership.dtype != bool:
         raise TypeError(
@@ -457,5 +491,8 @@ def _sizes_of(membership: Bool[Array, "instances classes"]) -> Int32[Array, "ins
 
 
 def _nan_unless_sets(value: Float[Array, ""], sizes: Int32[Array, "instances"]) -> Float[Array, ""]:
-    """Return the value, or NaN if one of the sets' sizes is 0: under a trace no error can be raised."""
+    """Return ``value``, or NaN if one of the sets' sizes is 0.
+
+    NaN stands for an error, which cannot be raised under a trace.
+    """
     return jnp.where(jnp.all(sizes > 0), value, jnp.nan)

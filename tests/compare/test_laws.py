@@ -14,10 +14,11 @@ from sklearn.model_selection import RepeatedKFold
 
 from jaxunc import compare
 from jaxunc.compare import COMPARED_LAWS, NumberOutcome, Results, Settings, Store
+from jaxunc.compare._decision import decision, further
 from jaxunc.compare._laws import COVERAGES, LEVELS
 from jaxunc.compare._settings import cells
 from jaxunc.compare._store import describe
-from jaxunc.compare._verdict import BASE_RATES, decision, further, shown_rows, verdict
+from jaxunc.compare._verdict import BASE_RATES, shown_rows, verdict
 from jaxunc.estimators import UncertainForestRegressor
 from tests._refusal import refusals, refuses
 from tests.compare._made_up import shown

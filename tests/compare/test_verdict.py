@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from jaxunc import compare
+from jaxunc.compare._decision import decision, further
 from jaxunc.compare._page import page
-from jaxunc.compare._verdict import BASE_RATES, decision, further, verdict
+from jaxunc.compare._verdict import BASE_RATES, verdict
 from tests.compare._made_up import kept_results, made_up_results, shown
 
 pytestmark = pytest.mark.once
