@@ -50,30 +50,44 @@ def paths_on_device(unrolled: Unrolled, table: Float[np.ndarray, "paths stat"], 
     `Paths`, each path's tree, and its leaf's statistic. The factors are those of the module's formulas, in tables
     ``[a b]``.
     """
-    n_paths, width, dtype = len(table), multiple_of(4, unrolled.most_columns), jnp.result_type(float)
+    n_paths = len(table)
+    width = multiple_of(4, unrolled.most_columns)
+    dtype = jnp.result_type(float)
     # Padding adds nothing, since its paths have the statistic 0. By it forests of similar size share programs.
     arrays = (*unrolled.paths.widen(width)[:4], unrolled.tree.astype(np.int32), table.astype(dtype))
-    size, numbers = SIZES[platform][0], range(width + 1)
+    size, _ = SIZES[platform]
+    numbers = range(width + 1)
     blocks = [padded_rows(array, power_of_two(n_paths, size)).reshape(-1, size, *array.shape[1:]) for array in arrays]
-    weight = np.array([[1 / (a * comb(a + b, a)) if a else 0 for b in numbers] for a in numbers], dtype)
-    return jax.device_put((np.int32(ceil_div(n_paths, size)), blocks, (weight, np.ascontiguousarray(weight.T))))
+
+    def a_factor(a: int, b: int) -> float:
+        """Return (a - 1)! b! / (a + b)!; 0 for a = 0."""
+        return 1 / (a * comb(a + b, a)) if a else 0
+
+    a_factors = np.array([[a_factor(a, b) for b in numbers] for a in numbers], dtype)
+    b_factors = np.ascontiguousarray(a_factors.T)  # a! (b - 1)! / (a + b)!
+    return jax.device_put((np.int32(ceil_div(n_paths, size)), blocks, (a_factors, b_factors)))
 
 
 def kernel_by_background(paths: tuple[Any, ...], sample: Encoded, n_features: int, platform: str) -> Kernel:
-    """Return the `Kernel` of Shapley values against the rows of ``sample``; ``paths`` is made by `paths_on_device`.
+    """Return the `Kernel` of Shapley values against the rows of a background ``sample``.
 
-    The trees have ``n_features`` columns; ``platform`` is that of the paths, "cpu" or "accelerator".
+    ``paths`` is a result of `paths_on_device`, for the same ``platform``: "cpu" or "accelerator". The trees have
+    ``n_features`` columns.
     """
-    n_blocks, (column, *others), weights = paths
-    (_, n_paths, width), (*_, n_stats), dtype = column.shape, others[-1].shape, others[-1].dtype
+    n_blocks, blocks, factors = paths
+    column, *_, table = blocks
+    _, n_paths, width = column.shape
+    n_stats = table.shape[-1]
+    dtype = table.dtype
     n_rows = len(sample.values)
     rows = padded_rows(np.asarray(sample.values), multiple_of(ROWS, n_rows))
     counts = padded_rows(np.full(n_rows, 1 / n_rows, dtype), len(rows))  # padding has the weight 0
-    path_bytes = n_paths * (3 * ROWS + (3 + n_stats) * width) * dtype.itemsize
-    max_rows = min(SIZES[platform][1], max(FEW, power_of_two(BLOCK_BYTES // path_bytes + 1) // 2))
+    # The largest calls whose arrays take no more than `BLOCK_BYTES`.
+    instance_bytes = n_paths * (3 * ROWS + (3 + n_stats) * width) * dtype.itemsize
+    max_rows = min(SIZES[platform][1], max(FEW, power_of_two(BLOCK_BYTES // instance_bytes + 1) // 2))
     shapes = Shapes(Chunk(max_rows, max_rows), None, (Chunk(FEW, FEW),))
     by_product = platform != "cpu" and n_features <= MOST_FEATURES
-    arrays = (n_blocks, (column, *others), rows, counts, weights)
+    arrays = (n_blocks, (column, *blocks[1:]), rows, counts, factors)
     return Kernel(_values, by_product, arrays, shapes, depends_on_missing=False)
 
 
@@ -81,13 +95,16 @@ def kernel_by_background(paths: tuple[Any, ...], sample: Encoded, n_features: in
 def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) -> Array:
     """Return the Shapley values of the instances ``x``, ``[instances features stat]``, summed over blocks of paths.
 
-    ``arrays`` are the number of blocks, the blocks, the background sample, the weights of its rows, and the factors of
-    the a columns and of the b columns, two tables ``[a b]``. If ``by_product``, a product of matrices adds the paths'
-    shares to their columns, else additions at indices do. ``mask [instances trees]`` is the tree mask, or None.
+    ``arrays`` are the number of blocks, the blocks, the background sample, the weights of its rows, and two tables
+    ``[a b]``: the factors of the a columns, and of the b columns. If ``by_product``, a product of matrices adds the
+    paths' shares to their columns, else additions at indices do. ``mask [instances trees]`` is the tree mask, or None.
     """
-    n_blocks, blocks, rows, counts, weights = arrays
-    keys, sample = (_keys(array) for array in (x, rows.reshape(-1, ROWS, rows.shape[1])))
-    n_features, n_stats, dtype = x.shape[1], blocks[-1].shape[2], counts.dtype
+    n_blocks, blocks, rows, row_weights, factors = arrays
+    instance_keys = _keys(x)
+    row_keys = _keys(rows.reshape(-1, ROWS, rows.shape[1]))
+    n_features = x.shape[1]
+    n_stats = blocks[-1].shape[2]
+    dtype = row_weights.dtype
 
     def add_paths(block, total):
         """Add the values of the ``block``-th block of paths to ``total`` ``[features stat instances]``.
@@ -96,41 +113,33 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
         that stop the instance. A path adds to the sum if no column stops both.
         """
         *paths, tree, table = (lax.dynamic_index_in_dim(array, block, keepdims=False) for array in blocks)
-        column, low, high, passes_missing = paths
-        index = jnp.maximum(column, 0)
-
-        def find_stops(instances):
-            """Return which columns of paths stop which instances, ``[paths columns instances]``, and these as bits."""
-            key, missing = (array[index] for array in instances)
-            passes = jnp.where(missing, passes_missing[..., None], (key > low[..., None]) & (key <= high[..., None]))
-            stops = ~passes & (column >= 0)[..., None]
-            # Columns as bits, 32 in an integer: one `&` shows whether a column stops both.
-            powers = jnp.uint32(1) << jnp.arange(stops.shape[1], dtype=jnp.uint32) % 32
-            return stops, [
-                jnp.where(stops[:, k : k + 32], powers[k : k + 32, None], 0).sum(axis=1, dtype=jnp.uint32)
-                for k in range(0, stops.shape[1], 32)
-            ]
-
-        stops, bits = find_stops(keys)
+        index = jnp.maximum(paths[0], 0)  # of columns; unused entries stop nothing
+        stops = _find_stops(paths, index, instance_keys)
+        bits = _as_bits(stops)
         b = stops.sum(axis=1)
 
         def add_rows(sums, row_block):
             """Return both sums with the shares of a block of background rows added, and None, as `lax.scan` asks.
 
-            The block is ``(keys, whether missing, weights)``.
+            The sums are those of the shares of a columns, and of the factors of b columns. The block is ``(keys,
+            whether missing, weights)``.
             """
-            *instances, count = row_block
-            row_stops, row_bits = find_stops(instances)
+            a_sum, b_sum = sums
+            *keys, weight = row_block
+            row_stops = _find_stops(paths, index, keys)
+            row_bits = _as_bits(row_stops)
             a = row_stops.sum(axis=1)
-            is_reached = sum((x[:, None] & y[:, :, None]) for x, y in zip(bits, row_bits, strict=True)) == 0
+            # No column stops both, ``[paths rows instances]``.
+            common_bits = [i[:, None] & r[:, :, None] for i, r in zip(bits, row_bits, strict=True)]
+            is_reached = sum(common_bits) == 0
             a_factors, b_factors = (
-                jnp.where(is_reached, array[a[:, :, None], b[:, None]], 0) * count[:, None] for array in weights
+                jnp.where(is_reached, array[a[:, :, None], b[:, None]], 0) * weight[:, None] for array in factors
             )
             a_shares = jnp.einsum("pcr,pri->pci", row_stops.astype(dtype), a_factors, precision=lax.Precision.HIGHEST)
-            return (sums[0] + a_shares, sums[1] + b_factors.sum(axis=1)), None
+            return (a_sum + a_shares, b_sum + b_factors.sum(axis=1)), None
 
         start = jnp.zeros(stops.shape, dtype), jnp.zeros(b.shape, dtype)
-        (a_shares, b_shares), _ = lax.scan(add_rows, start, (*sample, counts.reshape(-1, ROWS)))
+        (a_shares, b_shares), _ = lax.scan(add_rows, start, (*row_keys, row_weights.reshape(-1, ROWS)))
         shares = a_shares - jnp.where(stops, b_shares[:, None], 0)
         if mask is not None:
             shares = jnp.where(mask.T[tree][:, None], shares, 0)
@@ -145,7 +154,31 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
     return lax.fori_loop(0, n_blocks, add_paths, start).transpose(2, 0, 1)
 
 
+def _find_stops(paths, index: Array, instances) -> Array:
+    """Return whether each column of each path stops each instance, ``[paths columns instances]``.
+
+    ``paths`` are the first four fields of `Paths`, and ``index`` their columns, 0 in unused entries. ``instances`` are
+    a result of `_keys`.
+    """
+    column, low, high, passes_missing = paths
+    key, missing = (array[index] for array in instances)
+    passes = jnp.where(missing, passes_missing[..., None], (key > low[..., None]) & (key <= high[..., None]))
+    return ~passes & (column >= 0)[..., None]
+
+
+def _as_bits(stops: Array) -> list[Array]:
+    """Return ``stops [paths columns instances]`` as integers ``[paths instances]`` with a bit for each of 32 columns.
+
+    So one `&` for 32 columns shows whether one of them stops both an instance and a row.
+    """
+    powers = jnp.uint32(1) << jnp.arange(stops.shape[1], dtype=jnp.uint32) % 32
+    return [
+        jnp.where(stops[:, k : k + 32], powers[k : k + 32, None], 0).sum(axis=1, dtype=jnp.uint32)
+        for k in range(0, stops.shape[1], 32)
+    ]
+
+
 def _keys(x: Array) -> tuple[Array, Array]:
-    """Return (order keys, whether missing) of values ``[... instances columns]``, both ``[... columns instances]``."""
+    """Return (order keys, whether missing), both ``[... columns instances]``, of ``x [... instances columns]``."""
     x = jnp.swapaxes(x, -1, -2)
     return order_key(x), jnp.isnan(x)

@@ -80,18 +80,24 @@ class Traversal(NamedTuple):
 def make_traversal(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Traversal:
     """Return the traversal of ``unrolled`` trees; ``cover`` has the number of rows in each leaf."""
     left, above, shares = shares_of_cover(unrolled, cover)
-    nodes, n_nodes = unrolled.nodes, len(unrolled.nodes.edge)
-    leaves, has_edge = np.full(2 * n_nodes, -1), unrolled.edge >= 0  # a leaf that is a root has no edge
+    nodes = unrolled.nodes
+    n_nodes = len(nodes.edge)
+    # The paths that end at the children of each node; -1 for a child that is no leaf.
+    leaves = np.full(2 * n_nodes, -1)
+    has_edge = unrolled.edge >= 0  # a leaf that is a root has no edge
     leaves[unrolled.edge[has_edge]] = np.flatnonzero(has_edge)
     leaves = leaves.reshape(n_nodes, 2)
     flip = (leaves[:, 0] < 0) & (leaves[:, 1] >= 0)  # the only leaf of two children becomes the first
     leaves = np.where(flip[:, None], leaves[:, ::-1], leaves)
-    parent, is_root = nodes.edge // 2, nodes.edge < 0
+    parent = nodes.edge // 2
+    is_root = nodes.edge < 0
     is_second = ~is_root & ((nodes.edge % 2 == 1) != flip[parent])
     entry, depth, last = _entry_order(unrolled, is_second)
+    # The numbers of the module's formulas, at the points t.
     t, weight = _quadrature(unrolled.most_columns)
     a = t + (1 - t) * above[:, None]
-    first, c = np.where(flip, 1 - left, left), (1 - t) / a
+    c = (1 - t) / a
+    first = np.where(flip, 1 - left, left)  # share of the first child
     # The chance of a child is offset + slope p, with the p of its parent; the chance of a root is 1.
     slope = np.where(is_root, 0, np.where(is_second, -1, 1))
     numbers = nodes._asdict() | {
@@ -108,12 +114,14 @@ def make_traversal(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) 
         "c_above": c[parent] * slope[:, None],
         "pops": leaves[:, 0] < 0,
     }
-    order = np.argsort(entry)
+    order = np.argsort(entry)  # from here on nodes are in the order of entry
     numbers, leaves, depth, last = jax.tree.map(lambda array: array[order], (numbers, leaves, depth, last))
     turns, leave_order = _turns((leaves >= 0).all(axis=1), depth, last)
-    dtype, n_all = jnp.result_type(float), power_of_two(n_nodes, NODES)
+    dtype = jnp.result_type(float)
+    n_all = power_of_two(n_nodes, NODES)
 
     def padded(array: np.ndarray, n_rows: int = n_all) -> np.ndarray:
+        """Return ``array`` with ``n_rows`` rows, in the type that programs read."""
         return padded_rows(array.astype({"f": dtype, "i": np.int32, "b": bool}[array.dtype.kind]), n_rows)
 
     padded_turns = {name: padded(array, n_all // 2) for name, array in turns.items()}
@@ -125,22 +133,27 @@ def make_traversal(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) 
 def _entry_order(unrolled: Unrolled, is_second: Bool[np.ndarray, "nodes"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (position, depth, last position) of each node, ``[nodes]``, in the order in which nodes are entered.
 
-    ``is_second`` says whether a node is the second child. The last position is that of the last node entered below.
+    ``is_second`` says whether a node is the second child. The last position is that of the last node which is entered
+    below the node, or its own if none is.
     """
-    edge, later_levels = unrolled.nodes.edge, unrolled.levels[1:]
-    parent, size = edge // 2, np.ones(len(edge), int)  # size: number of nodes below, and the node itself
+    edge = unrolled.nodes.edge
+    later_levels = unrolled.levels[1:]
+    parent = edge // 2
+    size = np.ones(len(edge), int)  # number of nodes below, and the node itself
     for level in reversed(later_levels):
         np.add.at(size, parent[level], size[level])
     # A root follows all trees before it, and a second child all nodes of the first.
-    position, depth = np.cumsum(size * (edge < 0)) - size, np.ones(len(edge), int)
+    position = np.cumsum(size * (edge < 0)) - size
+    depth = np.ones(len(edge), int)
     for k, level in enumerate(later_levels, start=2):
-        depth[level], above = k, parent[level]
+        depth[level] = k
+        above = parent[level]
         position[level] = position[above] + np.where(is_second[level], size[above] - size[level], 1)
     return position, depth, position + size - 1
 
 
 def _quadrature(n_columns: int) -> tuple[Float[np.ndarray, "points"], Float[np.ndarray, "points"]]:
-    """Return (points, weights) on [0, 1] that are exact for paths of up to ``n_columns`` distinct columns."""
+    """Return (points, weights) of a quadrature on [0, 1], exact for paths of up to ``n_columns`` distinct columns."""
     n_points = max(1, ceil_div(n_columns, 2))
     t, weight = np.polynomial.legendre.leggauss(n_points if n_points <= 4 else multiple_of(2, n_points))
     return (t + 1) / 2, weight / 2
@@ -151,15 +164,16 @@ def _turns(
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     r"""Return (numbers of the turns by name, the other nodes in the order of leaving); nodes come in order of entry.
 
-    ``last`` is the last node that is entered below a node. At a turn the traversal enters the nodes down to it, leaves
-    those whose last node it is, and keeps the statistic of the uppermost by its parent's depth. Of three nodes two are
-    turns::
+    A turn is a node of two leaves. ``last`` is the last node that is entered below a node. At a turn the traversal
+    enters the nodes down to it, and leaves those whose last node it is. Then it keeps the statistic of the uppermost of
+    them, the turn included, by the depth of its parent. Of three nodes two are turns::
 
            0           node  enters  n_left  leaves  keeps
           / \          1     0, 1    0       -       1, the statistic of node 1
          1   2         2     2       1       0       0, that of node 0, which is not read
     """
-    turn, others = np.flatnonzero(is_turn), np.flatnonzero(~is_turn)
+    turn = np.flatnonzero(is_turn)
+    others = np.flatnonzero(~is_turn)
     numbers = {
         "node": turn,
         "n_left": np.bincount(np.searchsorted(turn, last[others]), minlength=len(turn)),
@@ -170,17 +184,20 @@ def _turns(
 
 
 def kernel_by_cover(traversal: Traversal, leaf_stats: Float[Array, "nodes 2 stat"], platform: str) -> Kernel:
-    """Return the `Kernel` of Shapley values by a traversal; ``leaf_stats`` is made by `leaf_numbers`.
+    """Return the `Kernel` of Shapley values by a traversal; ``leaf_stats`` is a result of `leaf_numbers`.
 
     ``platform``, "cpu" or "accelerator", sets the shapes of calls.
     """
-    nodes, depth = traversal.steps.nodes, traversal.depth
-    n_points, n_stats = nodes["c"].shape[1], leaf_stats.shape[2]
+    nodes = traversal.steps.nodes
+    depth = traversal.depth
+    n_points = nodes["c"].shape[1]
+    n_stats = leaf_stats.shape[2]
     path_bytes = depth * n_points * (1 + n_stats) * leaf_stats.dtype.itemsize
     max_rows, call_cost = CALLS[platform]
     rows = min(max_rows, power_of_two(STEP_BYTES // path_bytes + 1, 2 * SMALL[-1]) // 2)
     shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), call_cost, OF_A_THREAD)
-    return Kernel(_values, depth, traversal.steps._replace(nodes=nodes | {"leaf_stats": leaf_stats}), shapes)
+    steps = traversal.steps._replace(nodes=nodes | {"leaf_stats": leaf_stats})
+    return Kernel(_values, setting=depth, arrays=steps, shapes=shapes)
 
 
 def leaf_numbers(traversal: Traversal, table: Float[np.ndarray, "paths stat"]) -> Float[Array, "nodes 2 stat"]:
@@ -194,17 +211,17 @@ def leaf_numbers(traversal: Traversal, table: Float[np.ndarray, "paths stat"]) -
 
 
 def _take(array: Array, index: Array) -> Array:
-    """Return ``array[index]`` along the first axis; ``index`` is traced and in range."""
+    """Return ``array[index]`` along the first axis; ``index`` is a traced number in range."""
     return lax.dynamic_index_in_dim(array, index, keepdims=False)
 
 
 def _put(array: Array, part: Array, index: Array) -> Array:
-    """Return ``array`` with ``part`` at ``index`` along the first axis; ``index`` is traced and in range."""
+    """Return ``array`` with ``part`` as ``array[index]``; ``index`` is a traced number in range."""
     return lax.dynamic_update_index_in_dim(array, part, index, 0)
 
 
 class _Instances(NamedTuple):
-    """The instances of a call, which are the last axis, ``rows``, of all arrays here."""
+    """The instances of a call; they are the last axis of all arrays."""
 
     keys: Int[Array, "features rows"]
     is_missing: Bool[Array, "features rows"] | None
@@ -220,7 +237,7 @@ class _PathNumbers(NamedTuple):
 
 
 class _WalkState(NamedTuple):
-    """What a traversal holds between turns."""
+    """The state of a traversal between two turns."""
 
     total: Float[Array, "features stat rows"]
     """The Shapley values of the nodes that were left."""
@@ -239,46 +256,70 @@ def _values(has_missing: bool, depth: int, steps: Steps, x: Array, mask: Array |
     ``has_missing`` says whether ``x`` may hold missing values. ``depth`` and ``steps`` are those of the `Traversal`,
     with ``leaf_stats`` among the nodes' numbers. ``mask [instances trees]`` is the tree mask, or None.
     """
-    points, n_stats = steps.nodes["c"], steps.nodes["leaf_stats"].shape[-1]
-    instances = _Instances(order_key(x).T, jnp.isnan(x).T if has_missing else None, None if mask is None else mask.T)
+    points = steps.nodes["c"]
+    n_points = points.shape[1]
+    n_stats = steps.nodes["leaf_stats"].shape[-1]
+    n_features = x.shape[1]
+    instances = _Instances(
+        keys=order_key(x).T,
+        is_missing=jnp.isnan(x).T if has_missing else None,
+        mask=None if mask is None else mask.T,
+    )
 
     def zeros(*shape: int) -> Array:
+        """Return zeros ``[*shape instances]``."""
         return jnp.zeros((*shape, len(x)), points.dtype)
 
-    n_points = points.shape[1]
     path = _PathNumbers(1 + zeros(depth, n_points), zeros(depth), zeros(depth))  # each root is reached with chance 1
-    start = _WalkState(zeros(x.shape[1], n_stats), zeros(depth, n_stats, n_points), path, jnp.int32(0), jnp.int32(0))
+    start = _WalkState(
+        total=zeros(n_features, n_stats),
+        first_stats=zeros(depth, n_stats, n_points),
+        path=path,
+        n_entered=jnp.int32(0),
+        n_left=jnp.int32(0),
+    )
     return lax.fori_loop(0, steps.n_turns, partial(_turn, steps, instances), start).total.transpose(2, 0, 1)
 
 
 def _turn(steps: Steps, instances: _Instances, k: Array, state: _WalkState) -> _WalkState:
     """Return the state after turn k: enter the nodes down to it, add its shares, and leave the nodes that are done."""
     turn = _entries(steps.turns, k)
-    n_entered, n_left = turn["node"] + 1, state.n_left + turn["n_left"]
+    n_entered = turn["node"] + 1
+    n_left = state.n_left + turn["n_left"]
     path = lax.fori_loop(state.n_entered, n_entered, partial(_enter, steps.nodes, instances), state.path)
     node = _entries(steps.nodes, turn["node"])
     sums = _close(node, path, state.total, *node["leaf_stats"][..., None, None])
     leave = partial(_leave, steps, path, state.first_stats)
     total, statistic = lax.fori_loop(state.n_left, n_left, leave, sums)
-    return _WalkState(total, _put(state.first_stats, statistic, turn["keeps"]), path, n_entered, n_left)
+    first_stats = _put(state.first_stats, statistic, turn["keeps"])
+    return _WalkState(total, first_stats, path, n_entered, n_left)
 
 
 def _enter(nodes: dict[str, Array], instances: _Instances, i: Array, path: _PathNumbers) -> _PathNumbers:
-    """Return the path with node i added: its alpha and beta, and the instances' chance to arrive there."""
+    """Return the path with the numbers of node i at its depth: alpha, beta, and the chance W to arrive there.
+
+    ``nodes`` are those of `Steps`.
+    """
     node = _entries(nodes, i)
-    key, level, dtype = _take(instances.keys, node["column"]), node["depth"], node["c"].dtype
-    passes, goes_first = (key > node["low"]) & (key <= node["high"]), (key <= node["threshold"]) != node["flip"]
+    key = _take(instances.keys, node["column"])
+    level = node["depth"]
+    dtype = node["c"].dtype
+    passes = (key > node["low"]) & (key <= node["high"])  # the tests of this column above the node: o = 1
+    goes_first = (key <= node["threshold"]) != node["flip"]
     if instances.is_missing is not None:
         is_absent = _take(instances.is_missing, node["column"])
         passes = jnp.where(is_absent, node["missing"], passes)
         goes_first = jnp.where(is_absent, node["missing_first"], goes_first)
     alpha = jnp.where(passes, goes_first.astype(dtype), node["share"])
     beta = jnp.where(passes, jnp.where(goes_first, -node["z_second"], node["z_first"]), 0)
-    alpha, beta = _put(path.alpha, alpha, level), _put(path.beta, beta, level)
+    alpha = _put(path.alpha, alpha, level)
+    beta = _put(path.beta, beta, level)
+    # The chance to arrive at the parent, times the chance of this child.
     arrive = _take(path.arrive, level - 1)
     if instances.mask is not None:  # an instance does not arrive at the root of a masked tree
         arrive = jnp.where(level == 1, _take(instances.mask, node["tree"]).astype(dtype), arrive)
-    alpha_above, beta_above = _take(alpha, level - 1), _take(beta, level - 1)
+    alpha_above = _take(alpha, level - 1)
+    beta_above = _take(beta, level - 1)
     chance = node["offset"] + node["slope"] * alpha_above + node["c_above"][:, None] * beta_above
     return _PathNumbers(_put(path.arrive, arrive * chance, level), alpha, beta)
 
@@ -286,11 +327,13 @@ def _enter(nodes: dict[str, Array], instances: _Instances, i: Array, path: _Path
 def _leave(
     steps: Steps, path: _PathNumbers, first_stats: Array, position: Array, sums: tuple[Array, Array]
 ) -> tuple[Array, Array]:
-    """Leave the node at a ``position`` in the order of leaving; return what `_close` does.
+    """Return the result of `_close` for the node at ``position`` in the order of leaving.
 
-    ``sums`` are (the totals so far, the statistic expected at the node's second child, which was left before).
+    ``sums`` are (totals so far, statistic expected at the node's second child, which was left just before).
+    ``first_stats`` is that of the `_WalkState`.
     """
-    node, (total, second) = _entries(steps.nodes, _take(steps.leave_order, position)), sums
+    node = _entries(steps.nodes, _take(steps.leave_order, position))
+    total, second = sums
     # "pops": the first child is an inner node, whose statistic was kept when the traversal left it.
     first = jnp.where(node["pops"], _take(first_stats, node["depth"]), node["leaf_stats"][0][:, None, None])
     return _close(node, path, total, first, second)
@@ -312,5 +355,5 @@ def _close(
 
 
 def _entries(arrays: dict[str, Array], index: Array) -> dict[str, Array]:
-    """Return the entry of each array at ``index``, by name."""
+    """Return the entry at ``index`` of each of the ``arrays``, by the same names; ``index`` is a traced number."""
     return {name: _take(array, index) for name, array in arrays.items()}

@@ -32,7 +32,7 @@ class Kernel(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """The last steps from a kernel's values to Shapley values: one more number, and a division by weights."""
+    """What turns a kernel's values into Shapley values: a last number of the statistic, and a division by weights."""
 
     last_follows: bool
     """Whether the statistic has one more number, minus the sum of the kernel's numbers."""
@@ -40,9 +40,9 @@ class Completion(NamedTuple):
     """Weights of trees: with a mask values are divided by their sum over an instance's trees. None: no division."""
 
     def apply(self, values: Any, mask: Any) -> Any:
-        """Return the Shapley values ``[instances features stat]`` of a kernel's values.
+        """Return the Shapley values ``[instances features stat]`` that follow from a kernel's ``values``.
 
-        ``values`` and ``mask`` ``[instances trees]`` (or None) are both NumPy's arrays or both JAX's, as is the result.
+        ``mask [instances trees]`` is the tree mask, or None. The arrays are all of NumPy, or all of JAX.
         """
         xp = values.__array_namespace__()
         if self.last_follows:
@@ -55,12 +55,12 @@ class Completion(NamedTuple):
 def sum_of_weights(
     mask: Bool[Array | np.ndarray, "instances trees"], weights: Float[Array | np.ndarray, "trees"]
 ) -> Float[Array | np.ndarray, "instances 1"]:
-    """Return the sum of the weights of the trees that count for each instance by ``mask``; 1 where none does."""
+    """Return the sum of the ``weights`` of those trees that ``mask`` counts for each instance; 1 where it is 0."""
     if isinstance(mask, np.ndarray):
         total = mask.astype(np.float64) @ weights
     else:
-        of_trees = jnp.asarray(weights, jnp.result_type(float))
-        total = jnp.matmul(mask.astype(of_trees.dtype), of_trees, precision=lax.Precision.HIGHEST)
+        floats = jnp.asarray(weights, jnp.result_type(float))
+        total = jnp.matmul(mask.astype(floats.dtype), floats, precision=lax.Precision.HIGHEST)
     xp = mask.__array_namespace__()
     return xp.where(total > 0, total, 1)[:, None]
 
@@ -75,30 +75,34 @@ def values_by(
     refuses values as `encode_rows` does. ``n_stats`` is the number of values for each column.
     """
     program, setting, arrays, shapes, depends_on_missing = kernel
+    has_missing = X.missing or not depends_on_missing
     if not is_concrete(X.values, mask):  # within someone's program
         with own_settings():
-            return completion.apply(
-                program.function(X.missing or not depends_on_missing, setting, arrays, X.values, mask), mask
-            )
+            values = program.function(has_missing, setting, arrays, X.values, mask)
+            return completion.apply(values, mask)
     if platform == "cpu":
 
-        def values(part: Part) -> Array:
-            return program(X.missing or not depends_on_missing, setting, arrays, part.of(X.values), part.of(mask))
+        def values_of(part: Part) -> Array:
+            """Return the kernel's values for the instances of a part."""
+            return program(has_missing, setting, arrays, part.of(X.values), part.of(mask))
 
         with outside_traces():
-            return completion.apply(np.asarray(drive(values, cut(len(X.values), shapes, cores()), cores())), mask)
+            parts = cut(len(X.values), shapes, cores())
+            values = np.asarray(drive(values_of, parts, cores()))
+            return completion.apply(values, mask)
 
-    static, weights = (program.function, setting, shapes.single.rows, completion.last_follows), completion.weights
+    static = program.function, setting, shapes.single.rows, completion.last_follows
 
     def answer(missing: bool, x: Any, mask: Any) -> tuple[Array, Array]:
-        return _values_and_mark(
-            missing or not depends_on_missing, static, arrays, None if mask is None else weights, x, mask
-        )
+        """Return (Shapley values, mark of missing or infinite values) for the rows ``x``."""
+        weights = None if mask is None else completion.weights
+        return _values_and_mark(missing or not depends_on_missing, static, arrays, weights, x, mask)
 
     row_bytes = jnp.result_type(float).itemsize * X.values.shape[1] * (1 + n_stats)
     row_bytes += 0 if mask is None else mask.shape[1]
     smallest_call = shapes.small[0].rows if shapes.small else shapes.single.rows
-    return answer_on_device(answer, X.values, mask, row_bytes, missing=X.missing, guess=True, least=smallest_call)[0]
+    values, _ = answer_on_device(answer, X.values, mask, row_bytes, missing=X.missing, guess=True, least=smallest_call)
+    return values
 
 
 @partial(HostProgram, static_argnums=(0, 1))

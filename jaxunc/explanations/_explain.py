@@ -79,9 +79,11 @@ class Attributions(NamedTuple):
         shares, base = self._select(instance, stat)
         check_integer("most", most, 1)
         order = np.argsort(-np.abs(shares), kind="stable")
-        names, bars = [self.features[i] for i in order[:most]], shares[order[:most]]
+        names = [self.features[i] for i in order[:most]]
+        bars = shares[order[:most]]
         if len(order) > most:
-            names, bars = [*names, f"{len(order) - most} others"], np.append(bars, shares[order[most:]].sum())
+            names.append(f"{len(order) - most} others")
+            bars = np.append(bars, shares[order[most:]].sum())
         ax = axes_of(ax, figsize=(6, 0.6 + 0.3 * len(names)))
         ax.barh(range(len(names)), bars, color=np.where(bars < 0, "tab:blue", "tab:red"))
         ax.set_yticks(range(len(names)), names)
@@ -113,11 +115,14 @@ class Attributions(NamedTuple):
         For the probability of two classes the arrays are those of the second class alone. A name that an earlier array
         has is followed by ``_2``, or the next number that is free, such as that of a column ``base``.
         """
-        values, arrays = np.asarray(self.values), {}
+        values = np.asarray(self.values)
+        arrays = {}
 
         def add(name: str, array: np.ndarray) -> None:
-            further = (f"{name}_{k}" for k in itertools.count(2))
-            arrays[next(free for free in itertools.chain([name], further) if free not in arrays)] = array
+            """Enter ``array`` by its name, or by the first name with a number that is free."""
+            numbered = (f"{name}_{k}" for k in itertools.count(2))
+            free_name = next(candidate for candidate in itertools.chain([name], numbered) if candidate not in arrays)
+            arrays[free_name] = array
 
         base = np.broadcast_to(np.asarray(self.base), (len(values), values.shape[2]))
         is_single = values.shape[2] == 1 or (values.shape[2] == 2 and self.of == "probability")
@@ -141,7 +146,9 @@ class Attributions(NamedTuple):
             if not -size <= index < size:
                 raise IndexError(f"{name}={index} is none of {size}.")
         base = np.asarray(self.base)
-        return np.asarray(self.values)[instance, :, stat], float((base if base.ndim == 1 else base[instance])[stat])
+        if base.ndim > 1:  # a base for each instance
+            base = base[instance]
+        return np.asarray(self.values)[instance, :, stat], float(base[stat])
 
 
 def explain(
@@ -241,14 +248,15 @@ def explain(
     if (model := open_model(forest, combiner)) is not None:
         return _explain_model(model, X, background, tree_mask)
     with outside_traces():
-        stat, covered = _statistic(forest, combiner), _background(forest, background)
+        stat = _statistic(forest, combiner)
+        covered = _background(forest, background)
     return _attributions(forest.trees, stat, covered, X, tree_mask)
 
 
 def _explain_model(model: OpenedModel, X: Any, background: Any, tree_mask: Any) -> Attributions:
-    """Return the shares of a model's raw columns: each is the sum over the trees' columns that are made of it.
+    """Return the shares of a model's raw columns; ``X``, ``background`` and ``tree_mask`` are as for `explain`.
 
-    ``X``, ``background`` and ``tree_mask`` are as for `explain`.
+    The share of a raw column is the sum of the shares of those columns of the trees that are made of it.
     """
     if not is_concrete(X, tree_mask):
         raise TypeError("X or tree_mask is traced, and a model reads rows on the host: pass its forest_ instead.")
@@ -266,9 +274,9 @@ def _explain_model(model: OpenedModel, X: Any, background: Any, tree_mask: Any) 
 
 
 def _sum_by_source(values: np.ndarray, sources: np.ndarray, n_columns: int) -> np.ndarray:
-    """Return the shares of raw columns, given those of the trees' columns: ``[instances columns stat]`` both.
+    """Return the shares of ``n_columns`` raw columns, from the shares ``values`` of the trees' columns.
 
-    ``sources`` has the raw column that each of the trees' columns is made of.
+    Both are ``[instances columns stat]``. ``sources`` has the raw column that each of the trees' columns is made of.
     """
     sums = np.zeros((values.shape[0], n_columns, values.shape[2]), values.dtype)
     np.add.at(sums.swapaxes(0, 1), sources, values.swapaxes(0, 1))  # a raw column may be the source of several
@@ -280,21 +288,21 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
 
     ``covered`` is the background, a forest or encoded rows. X and the mask may be traced.
     """
-    traced, all_trees, tested_columns = not is_concrete(X, tree_mask), trees, None
+    traced = not is_concrete(X, tree_mask)
     # Traced instances are one block: the small blocks of paths of a CPU then bound the memory.
     platform = "cpu" if traced or default_platform() == "cpu" else "accelerator"
-    if traced:
-        encoded = Encoded(encode_traced(X, trees.columns), True)
-    elif platform == "cpu":
-        encoded = encode_rows(X, trees.columns)
-    else:
-        unchecked: Any = unchecked_rows(X, trees.columns)  # the program looks at the values
-        encoded = Encoded(*unchecked)
+    encoded = _encode(X, trees, platform, is_traced=traced)
+    # Sparse rows become dense rows of the tested columns alone.
+    all_trees = trees
+    tested_columns = None  # None: all columns
     if any(isinstance(rows.values, SparseRows) for rows in (encoded, covered) if isinstance(rows, Encoded)):
         trees, tested_columns = narrow_trees(trees)
         encoded = _select_columns(tested_columns, trees, encoded)
         covered = _select_columns(tested_columns, trees, covered) if isinstance(covered, Encoded) else covered
-    n_rows, n_stats, dtype, xp = len(encoded.values), len(stat.names), jnp.result_type(float), jnp if traced else np
+    n_rows = len(encoded.values)
+    n_stats = len(stat.names)
+    dtype = jnp.result_type(float)
+    xp = jnp if traced else np
     as_floats = partial(xp.asarray, dtype=dtype if traced else np.float64)
     mask = as_mask(tree_mask, n_rows, trees.n_trees)
     mask = None if mask is None else xp.asarray(mask)
@@ -310,8 +318,8 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
         values = values_by(kernel, Completion(summands.last_follows, stat.weights), encoded, mask, platform, n_stats)
     base = by_tree.sum(axis=0)
     if mask is not None:
-        masks, expected = as_floats(mask), as_floats(by_tree)
-        base = jnp.matmul(masks, expected, precision=lax.Precision.HIGHEST) if traced else masks @ expected
+        counted, expected = as_floats(mask), as_floats(by_tree)
+        base = jnp.matmul(counted, expected, precision=lax.Precision.HIGHEST) if traced else counted @ expected
         base = base if stat.weights is None else base / sum_of_weights(mask, stat.weights)
     if tested_columns is not None:
         values = _among_all_columns(values, tested_columns, all_trees.n_features)
@@ -319,6 +327,16 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
     values, base = jax.device_put((values, base))
     columns = all_trees.columns
     return Attributions(values, base, stat.of, stat.names, columns.names or tuple(map(str, range(columns.number))))
+
+
+def _encode(X: Any, trees: Trees, platform: str, *, is_traced: bool) -> Encoded:
+    """Return the instances X as encoded rows for ``trees``; on an accelerator values are not checked yet."""
+    if is_traced:
+        return Encoded(encode_traced(X, trees.columns), missing=True)
+    if platform == "cpu":
+        return encode_rows(X, trees.columns)
+    unchecked: Any = unchecked_rows(X, trees.columns)  # the program looks at the values
+    return Encoded(*unchecked)
 
 
 class _Summands(NamedTuple):
@@ -337,31 +355,35 @@ class _Summands(NamedTuple):
 def _summands(
     trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, platform: str, is_masked: bool
 ) -> _Summands:
-    """Return the summands of an answer; kept while the arrays are alive, since models are explained repeatedly.
+    """Return the summands of an answer, and keep them while their arrays live: models are explained repeatedly.
 
     ``stat`` is the leaves' statistic, ``covered`` the background, ``platform`` "cpu" or "accelerator". ``is_masked``
     says whether there is a tree mask: then statistics are not divided by the trees' weights.
     """
-    dtype, counts = jnp.result_type(float), tuple[Any, ...]()
+    dtype = jnp.result_type(float)
+    counts: tuple[Any, ...] = ()
     if isinstance(covered, Forest):
         counts = covered.count_table, covered.code
 
     def make() -> _Summands:
         """Unroll the trees, traverse them if counts are the background, and put the leaves' numbers on the device."""
-        unrolled, by_tree = _UNROLLED.get(_arrays(trees), None, lambda: unroll(trees)), np.zeros(stat.table.shape[::2])
+        unrolled = _UNROLLED.get(_arrays(trees), None, lambda: unroll(trees))
+        has_tests = len(unrolled.nodes.edge) > 0
         path_stats = _divided_by_weights(stat.table[unrolled.tree, unrolled.leaf], stat, is_masked)
-        largest, n_stats = np.abs(path_stats).max(), path_stats.shape[1]
+        n_stats = path_stats.shape[1]
+        largest = np.abs(path_stats).max()
         last_follows = n_stats > 1 and _is_constant(unrolled.tree, path_stats.sum(axis=1), largest, dtype)
         # The kernel sums fewer numbers: `Completion` adds the last.
-        kernel_stats, has_tests = path_stats[:, : n_stats - last_follows], len(unrolled.nodes.edge) > 0
+        kernel_stats = path_stats[:, : n_stats - last_follows]
+        by_tree = np.zeros(stat.table.shape[::2])
         if isinstance(covered, Encoded):
-            device_stats = paths_on_device(unrolled, kernel_stats, platform) if has_tests else None
-            return _Summands(None, device_stats, by_tree, last_follows)
+            numbers = paths_on_device(unrolled, kernel_stats, platform) if has_tests else None
+            return _Summands(traversal=None, numbers=numbers, by_tree=by_tree, last_follows=last_follows)
         make_anew = lambda: make_traversal(unrolled, _cover(*counts))
         traversal = _TRAVERSALS.get((*_arrays(trees), *counts), dtype, make_anew)
         np.add.at(by_tree, unrolled.tree, traversal.shares[:, None] * path_stats)
-        device_stats = leaf_numbers(traversal, kernel_stats) if has_tests else None
-        return _Summands(traversal, device_stats, by_tree, last_follows)
+        numbers = leaf_numbers(traversal, kernel_stats) if has_tests else None
+        return _Summands(traversal, numbers, by_tree, last_follows)
 
     return _SUMMANDS.get((*_arrays(trees), *counts, stat.table), (dtype, platform, is_masked), make)
 
@@ -394,17 +416,19 @@ def _expected_by_tree(
 
 
 def _divided_by_weights(table: np.ndarray, stat: LeafStatistic, is_masked: bool) -> np.ndarray:
-    """Return leaf statistics ``table`` over the sum of the trees' weights in ``stat``; unchanged without weights.
+    """Return leaf statistics ``table`` divided by the sum of the trees' weights in ``stat``.
 
-    It is unchanged, too, if ``is_masked``: then `Completion` divides by the weights of each instance's trees.
+    They are unchanged if there are no weights, and if ``is_masked``: then `Completion` divides by the weights of each
+    instance's trees.
     """
     return table if stat.weights is None or is_masked else table / stat.weights.sum()
 
 
 def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dtype) -> bool:
-    """Return whether ``value`` ``[paths]`` is equal on all paths of a tree, up to rounding at the size ``scale``.
+    """Return whether all paths of a tree have one ``value [paths]``, for each tree, up to rounding.
 
-    ``tree`` ``[paths]`` has the number of each path's tree.
+    ``tree [paths]`` has the number of each path's tree. ``scale`` is the size of the numbers that were added to values
+    in ``dtype``.
     """
     first_path = np.unique(tree, return_index=True)[1]
     return bool(np.all(np.abs(value - value[first_path][tree]) <= 8 * np.finfo(dtype).eps * scale))
@@ -419,7 +443,7 @@ _SUMMANDS: KeptWhileAlive[_Summands] = KeptWhileAlive(4)
 
 
 def _arrays(trees: Trees) -> tuple[Array, ...]:
-    """Return the arrays that define the trees, by whose identity results are kept."""
+    """Return the arrays that define the trees; results are kept by the identity of these arrays."""
     return trees.feature, trees.threshold, trees.child, trees.missing_right
 
 
@@ -429,7 +453,10 @@ def _cover(table: Array, code: Array) -> np.ndarray:
 
 
 def _select_columns(tested_columns: np.ndarray | None, trees: Trees, rows: Encoded) -> Encoded:
-    """Return the rows, which may be traced, with the columns ``tested_columns`` alone; None for all columns."""
+    """Return encoded ``rows`` as dense rows of the columns ``tested_columns`` alone; None: all columns.
+
+    The rows may be traced. ``trees`` are those that read the selected columns.
+    """
     if isinstance(rows.values, SparseRows):
         return Encoded(rows.values.of(tested_columns, trees.columns), rows.missing)
     if tested_columns is None:
@@ -452,7 +479,10 @@ def _among_all_columns(values: Any, columns: np.ndarray, n_features: int) -> Any
 
 
 def _statistic(forest: Any, combiner: Any) -> LeafStatistic:
-    """Return the statistic of leaves that is explained, kept while the arrays of forest and combiner are alive."""
+    """Return the statistic of `_choose_statistic`, with a read-only table.
+
+    It is kept while the arrays of forest and combiner live.
+    """
     if not (isinstance(forest, Forest | AdditiveTrees) and isinstance(combiner, Combiner | None)):
         return _choose_statistic(forest, combiner)
     leaves, structure = jax.tree.flatten(combiner)
@@ -470,7 +500,10 @@ def _statistic(forest: Any, combiner: Any) -> LeafStatistic:
 
 
 def _choose_statistic(forest: Any, combiner: Any) -> LeafStatistic:
-    """Return the statistic of leaves that is explained; raise an error for combiners and forests that have none."""
+    """Return the leaf statistic whose sum over trees is the combiner's answer, or for an `AdditiveTrees` its raw sum.
+
+    Raises a TypeError or a ValueError for combiners and forests that have no such statistic.
+    """
     if isinstance(forest, AdditiveTrees):
         if combiner is not None:
             raise TypeError(
@@ -494,7 +527,7 @@ def _background(forest: Any, background: Any) -> Forest | Encoded:
     """
     if background is None and not isinstance(forest, Forest):
         if forest.trees.depth == 0:  # all rows reach the same leaves
-            return Encoded(np.zeros((1, forest.trees.n_features), np.float32), False)
+            return Encoded(np.zeros((1, forest.trees.n_features), np.float32), missing=False)
         raise ValueError(
             "an AdditiveTrees, a boosted model, or a regressor whose targets are all alike does not say how many rows "
             "reached its leaves: pass background, a table of rows or ju.count_leaves(model.trees, X, y)."

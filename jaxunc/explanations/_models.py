@@ -38,9 +38,9 @@ class OpenedModel(NamedTuple):
 
 
 def open_model(model: Any, combiner: Any) -> OpenedModel | None:
-    """Open an estimator or a model of another library; return None for this library's trees and for other objects.
+    """Return an estimator, or a model of another library, opened; None for this library's trees and other objects.
 
-    ``combiner`` is the one to explain; None is a classifier's own, and for other forests `Mean`.
+    ``combiner`` is the one to explain; None stands for a classifier's own, and for other forests of counts for `Mean`.
     """
     library = None if isinstance(model, Forest | AdditiveTrees | Trees | type) else library_of(model)
     if library is None:
@@ -48,7 +48,7 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
     if library != "sklearn":
         forest = from_any(model)
         combiner = Mean() if combiner is None and isinstance(forest, Forest) else combiner
-        return OpenedModel(forest, combiner, None, lambda X: X, None, 0, None)
+        return OpenedModel(forest, combiner, statistic=None, read=lambda X: X, sources=None, n_columns=0, names=None)
     # Imported late, since they load scikit-learn.
     from sklearn.frozen import FrozenEstimator
     from sklearn.utils.validation import check_is_fitted
@@ -57,13 +57,18 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
 
     model_or_pipeline, last, _ = opened(FrozenEstimator(model))
     check_is_fitted(last)
-    steps, read, inner_steps, statistic = steps_of(model_or_pipeline), lambda X: X, (), None
+    steps = steps_of(model_or_pipeline)
     if isinstance(last, ReadsRawRows):
-        read, inner_steps = last._instances, last._steps
+        read = last._instances
+        inner_steps = last._steps
         forest, combiner, statistic = _open_estimator(last, combiner)
     else:
+        read = lambda X: X
+        inner_steps = ()
+        statistic = None
         forest = from_any(last)
         combiner = Mean() if combiner is None and isinstance(forest, Forest) else combiner
+    # Raw columns are those that the first step reads, or the model itself.
     raw_names = getattr(steps[0][1] if steps else last, "feature_names_in_", None)
     raw_steps = (*steps, *inner_steps)
     n_columns = int(getattr(raw_steps[0][1] if raw_steps else last, "n_features_in_", 0))
@@ -74,6 +79,7 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
     sources = _sources([step for _, step in raw_steps], n_columns) if raw_steps else None
 
     def read_all(X):
+        """Return the rows that the trees read, from raw rows ``X``."""
         if not steps:
             return read(X)
         X = known_to_sklearn(X)
@@ -86,9 +92,10 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
 
 
 def _open_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic | None]:
-    """Return an estimator's trees, the combiner to explain, and a regressor's statistic of leaves (else None).
+    """Return (trees of an estimator of this library, combiner to explain, statistic of a regressor's leaves).
 
-    A ``combiner`` of None is replaced by a classifier's own. For a regressor any other raises a TypeError.
+    A classifier has no such statistic (None), and a ``combiner`` of None is replaced by its own. For a regressor the
+    combiner is None; a TypeError is raised if one is passed.
     """
     if not hasattr(model, "moments_"):
         return model.forest_, model.combiner_ if combiner is None else combiner, None
@@ -100,16 +107,25 @@ def _open_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic 
         names = ("mean" if leaf_model.link == "identity" else "raw", "log_variance")
         return leaf_model, None, LeafStatistic(table, np.asarray(leaf_model.base, np.float64), "number", names)
     model.moments_.warn_of_one_doubt()
-    mean = leaf_model.scale * (table[..., 0] + (table[..., 2] if table.shape[-1] > 2 else 0))
-    numbers = np.stack([mean, leaf_model.scale**2 * table[..., 1]], axis=-1)
+    remainder = table[..., 2] if table.shape[-1] > 2 else 0  # that of rounding the mean
+    mean = leaf_model.scale * (table[..., 0] + remainder)
+    variance = leaf_model.scale**2 * table[..., 1]
+    numbers = np.stack([mean, variance], axis=-1)
     statistic = LeafStatistic(
-        numbers, np.array([leaf_model.centre, 0.0]), "number", ("mean", "aleatoric"), np.ones(len(numbers))
+        table=numbers,
+        constant=np.array([leaf_model.centre, 0.0]),
+        of="number",
+        names=("mean", "aleatoric"),
+        weights=np.ones(len(numbers)),
     )
     return leaf_model if model.forest_ is None else model.forest_, None, statistic
 
 
 def _sources(steps: list[Any], n: int) -> np.ndarray:
-    """Return, for each output column of the steps, which of ``n`` raw columns it is made of; or raise a TypeError."""
+    """Return, for each output column of the last step, which of ``n`` raw columns it is made of.
+
+    ``steps`` are transformers, each of which reads the columns of the one before. Raises the errors of `_sources_of`.
+    """
     position = np.arange(n)
     for step in steps:
         position = position[_sources_of(step, len(position))]
@@ -131,7 +147,8 @@ def _sources_of(step: Any, n: int) -> np.ndarray:
         return _sources([inner for _, inner in step.steps], n)
     if not isinstance(step, ColumnTransformer):
         return _match_names(step, n)
-    names, sources = list(map(str, getattr(step, "feature_names_in_", range(n)))), {}
+    names = list(map(str, getattr(step, "feature_names_in_", range(n))))
+    sources = {}  # by output column
     for name, inner, columns in step.transformers_:
         span = step.output_indices_[name]
         if span.stop > span.start:
@@ -146,9 +163,10 @@ def _positions(columns: Any, names: list[str]) -> np.ndarray:
     ``columns`` is what the transformer keeps: a slice, bools, positions or names.
     """
     if isinstance(columns, slice):
-        ends = [names.index(end) if isinstance(end, str) else end for end in (columns.start, columns.stop)]
-        stop = ends[1] + 1 if isinstance(columns.stop, str) else ends[1]
-        return np.arange(len(names))[ends[0] : stop : columns.step]
+        start, stop = (names.index(end) if isinstance(end, str) else end for end in (columns.start, columns.stop))
+        if isinstance(columns.stop, str):
+            stop += 1  # a slice of names includes its last name
+        return np.arange(len(names))[start : stop : columns.step]
     selection = np.atleast_1d(np.asarray(columns))
     if selection.dtype.kind in "iub":
         return np.arange(len(names))[selection]
@@ -156,9 +174,10 @@ def _positions(columns: Any, names: list[str]) -> np.ndarray:
 
 
 def _match_names(step: Any, n: int) -> np.ndarray:
-    """Return, for each output column of a step, the one of ``n`` input columns that its name contains.
+    """Return, for each output column of a step, the one of ``n`` input columns that it is made of.
 
-    The step is asked to name its outputs for marked inputs. Raises a TypeError unless each name has just one mark.
+    The step names its outputs after inputs with made-up names (`_MARK`). Raises a TypeError unless the name of each
+    output contains that of just one input.
     """
     marks = [_MARK.format(j) for j in range(n)]
     step = copy.copy(step)

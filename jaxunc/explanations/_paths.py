@@ -32,21 +32,26 @@ class Paths(NamedTuple):
 
     @classmethod
     def of_roots(cls, n: int) -> "Paths":
-        """Return ``n`` paths without columns, one for each root."""
+        """Return ``n`` paths without columns: those of roots."""
         return cls(*(np.full((n, 0), fill) for fill in _FILLS))
 
     def of(self, chosen: np.ndarray) -> "Paths":
-        """Return the paths that ``chosen`` selects, a mask or indices."""
+        """Return the paths that ``chosen`` selects: a mask ``[paths]`` or indices."""
         return Paths(*(part[chosen] for part in self))
 
     def widen(self, width: int) -> "Paths":
-        """Return the paths with ``width`` entries each, of which the added ones are unused."""
+        """Return the paths with ``width`` entries each: unused entries are added at the end."""
         more = ((0, 0), (0, width - self.column.shape[1]))
         return Paths(*(np.pad(part, more, constant_values=fill) for part, fill in zip(self, _FILLS, strict=True)))
 
     def add_tests(self, column: np.ndarray) -> tuple["Paths", np.ndarray]:
-        """Return the paths with ``column [paths]`` entered, where a path lacks it, and its index in each path."""
-        is_same, n_columns = self.column == column[:, None], (self.column >= 0).sum(axis=1)
+        """Return (paths in which each has an entry for its ``column [paths]``, index of that entry ``[paths]``).
+
+        A path that has no entry for the column yet gets a new one.
+        """
+        is_same = self.column == column[:, None]
+        n_columns = (self.column >= 0).sum(axis=1)
+        # ``argmax`` refuses an axis without entries.
         index = np.where(is_same.any(axis=1), is_same.argmax(axis=1) if is_same.size else 0, n_columns)
         paths = self.widen(max(self.column.shape[1], int(index.max(initial=-1)) + 1))
         paths.column[np.arange(len(index)), index] = column
@@ -100,16 +105,19 @@ class _Level(NamedTuple):
     paths: Paths
 
     def of(self, chosen: np.ndarray) -> "_Level":
-        """Return the nodes that ``chosen`` selects, a mask."""
+        """Return the nodes that the mask ``chosen [nodes]`` selects."""
         return _Level(self.tree[chosen], self.node[chosen], self.edge[chosen], self.paths.of(chosen))
 
 
 def unroll(trees: Trees) -> Unrolled:
     """Return the paths of concrete trees, on the host; raise a ValueError if a level has more than `MOST` nodes."""
-    child, *_ = tests = _tests(trees)
+    tests = _tests(trees)
+    child = tests[0]
     tree = np.arange(trees.n_trees)
-    level = _Level(tree, np.zeros_like(tree), np.full_like(tree, -1), Paths.of_roots(trees.n_trees))
-    all_nodes, slices, ends, n_nodes = [], [], [], 0
+    # Level by level, from the roots.
+    level = _Level(tree, node=np.zeros_like(tree), edge=np.full_like(tree, -1), paths=Paths.of_roots(trees.n_trees))
+    all_nodes, slices, ends = [], [], []  # by level: inner nodes, their slice among all, and leaves
+    n_nodes = 0
     while len(level.node):
         is_leaf = child[level.tree, level.node] == level.node
         ends.append(level.of(is_leaf))
@@ -131,17 +139,22 @@ def unroll(trees: Trees) -> Unrolled:
 
 
 def _children(level: _Level, tests: tuple[np.ndarray, ...], first: int) -> tuple[Nodes, _Level]:
-    """Return the nodes of a level of inner nodes, and the level below: all left children, then all right ones.
+    """Return (the nodes of a level of inner nodes, the level below them).
 
-    ``tests`` are those of `_tests`; ``first`` is the number of the level's first node in `Nodes`.
+    The level below has all left children, then all right ones. ``tests`` are those of `_tests`; ``first`` is the number
+    of the level's first node in `Nodes`.
     """
     child, *test = (part[level.tree, level.node] for part in tests)
     column, threshold, missing_right = test
     paths, index = level.paths.add_tests(column)
-    n, row = len(column), np.arange(len(column))
+    n = len(column)
+    row = np.arange(n)
     nodes = Nodes(level.edge, level.tree, *test, *(part[row, index] for part in paths[1:]))
-    parent, right = np.tile(row, 2), np.repeat([False, True], n)
-    edge, below = 2 * (first + parent) + right, paths.of(parent)
+    # Each path goes on to a left and a right child, which narrow the values that pass.
+    parent = np.tile(row, 2)
+    right = np.repeat([False, True], n)
+    edge = 2 * (first + parent) + right
+    below = paths.of(parent)
     below.high[row, index] = np.minimum(nodes.high, threshold)  # of left children
     below.low[n + row, index] = np.maximum(nodes.low, threshold)  # of right children
     tested = np.arange(2 * n), index[parent]
@@ -154,18 +167,22 @@ _Record = TypeVar("_Record", Nodes, Paths)
 
 
 def _join(records: list[_Record]) -> _Record:
-    """Return one record of all: each field's arrays one after the other."""
+    """Return one record whose fields hold the arrays of all ``records``, one after the other."""
     return type(records[0])(*map(np.concatenate, zip(*records, strict=True)))
 
 
 def leaves_of(trees: Trees, values: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, "rows trees"]:
     """Return the leaf of each encoded row in each of the concrete trees, on the host; it is meant for few rows."""
     child, column, threshold, missing_right = _tests(trees)
-    tree, leaves = np.arange(trees.n_trees), np.zeros((len(values), trees.n_trees), np.int32)
+    tree = np.arange(trees.n_trees)
+    leaves = np.zeros((len(values), trees.n_trees), np.int32)
     block_rows = max(1, MOST // trees.n_trees)
     for start in range(0, len(values), block_rows):
-        rows, node = values[start : start + block_rows], leaves[start : start + block_rows]
-        key, is_missing = order_key_at_or_below(rows), np.isnan(rows)
+        block = slice(start, start + block_rows)
+        rows = values[block]
+        node = leaves[block]  # a view: leaves are written by the walk
+        key = order_key_at_or_below(rows)
+        is_missing = np.isnan(rows)
         while ((left := child[tree, node]) != node).any():
             tested = np.arange(len(rows))[:, None], column[tree, node]
             goes_right = np.where(is_missing[tested], missing_right[tree, node], key[tested] > threshold[tree, node])
@@ -183,26 +200,34 @@ def _tests(trees: Trees) -> tuple[np.ndarray, ...]:
 def shares_of_cover(
     unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]
 ) -> tuple[Float[np.ndarray, "inner"], Float[np.ndarray, "inner"], Float[np.ndarray, "paths"]]:
-    """Return shares of rows, by which an instance goes left or right where a column is not known; three arrays.
+    """Return the shares of rows by which an instance goes left or right where a column is not known.
 
-    For each inner node: the share of its rows that goes left (one half where no row came), and the product of the
-    shares at the tests of its column above it (1 if there are none). For each path: the product of all its shares.
+    These are three arrays:
+
+    * for each inner node the share of its rows that goes left, one half where no row came;
+    * for each inner node the product of the shares at the tests of its column above it, 1 if there are none;
+    * for each path the product of all its shares.
+
     ``cover`` is the number of rows in each leaf of the trees that are ``unrolled``.
     """
-    nodes, levels, n_nodes = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
+    nodes, levels = unrolled.nodes, unrolled.levels
+    n_nodes = len(nodes.edge)
     n_paths = np.zeros(cover.shape)  # to each leaf: its rows are divided evenly among them
     np.add.at(n_paths, (unrolled.tree, unrolled.leaf), 1)
-    # One entry for each edge; the last entry belongs to roots, whose edge is -1.
+    # One entry for each edge; the last entry belongs to roots, whose edge is -1. Rows that take the edge, the product
+    # of the shares at tests of its column up to it, and the product of all shares up to it.
     rows, passing, arriving = (np.ones(2 * n_nodes + 1) for _ in range(3))
     rows[unrolled.edge] = (cover / np.maximum(n_paths, 1))[unrolled.tree, unrolled.leaf]
     left, above = np.empty(n_nodes), np.empty(n_nodes)
     for level in reversed(levels):  # upwards: a node has the rows of its children
         child_rows = rows[2 * level.start : 2 * level.stop].reshape(-1, 2)
-        node_rows = rows[nodes.edge[level]] = child_rows.sum(axis=1)
+        node_rows = child_rows.sum(axis=1)
+        rows[nodes.edge[level]] = node_rows
         left[level] = np.where(node_rows > 0, child_rows[:, 0] / np.where(node_rows > 0, node_rows, 1), 0.5)
     for level in levels:  # downwards: products of the shares above
         share = np.stack([left[level], 1 - left[level]], axis=1)
         above[level] = passing[nodes.last[level]]
-        for product, before in ((passing, above[level]), (arriving, arriving[nodes.edge[level]])):
-            product[2 * level.start : 2 * level.stop] = (before[:, None] * share).ravel()
+        edges = slice(2 * level.start, 2 * level.stop)  # of the level's nodes
+        passing[edges] = (above[level][:, None] * share).ravel()
+        arriving[edges] = (arriving[nodes.edge[level]][:, None] * share).ravel()
     return left, above, arriving[unrolled.edge]

@@ -48,7 +48,10 @@ class LeafStatistic(NamedTuple):
 
 
 def leaf_statistic(forest: Forest, combiner: Combiner) -> LeafStatistic:
-    """Return the leaf numbers that explain a combiner on a forest; an error if its answer is no sum over leaves."""
+    """Return the numbers of a forest's leaves whose sum over the trees is the answer of a combiner.
+
+    Raises a TypeError or a ValueError if the answer is no such sum.
+    """
     combiner = as_combiner(combiner)
     rule = combiner
     while isinstance(rule, Weighted):
@@ -73,7 +76,10 @@ def leaf_statistic(forest: Forest, combiner: Combiner) -> LeafStatistic:
 
 
 def margins_of(model: AdditiveTrees) -> LeafStatistic:
-    """Return the values of an additive model's leaves; a tree that adds to one output has 0 for the other outputs."""
+    """Return the statistic of an additive model, whose sum is its raw output: the values of its leaves.
+
+    A tree that adds to one output has 0 for the other outputs.
+    """
     values = np.asarray(model.values, np.float64)
     if values.shape[2] < model.n_outputs:
         values = values * (model.outputs_of_trees[:, None, None] == np.arange(model.n_outputs))
@@ -83,10 +89,10 @@ def margins_of(model: AdditiveTrees) -> LeafStatistic:
 
 
 def _probability(width: float, score: np.ndarray, labels: tuple) -> LeafStatistic:
-    """Return the statistic of probabilities 1/n + Σ score / width, for n classes of these labels.
+    """Return the statistic of the probabilities 1/n + Σ score / width of n classes, which have these ``labels``.
 
     ``score`` is ``[trees nodes classes]``; for two classes it may be ``[trees nodes 1]``, the score of class 1.
-    ``width`` is that of the range of scores.
+    ``width`` is the difference between the largest and the least possible score.
     """
     if score.shape[-1] == 1:
         score = np.concatenate([-score, score], axis=-1)
@@ -95,7 +101,8 @@ def _probability(width: float, score: np.ndarray, labels: tuple) -> LeafStatisti
 
 def _mean(rule: Mean, stat: dict, labels: tuple) -> LeafStatistic:
     """Return the statistic of `Mean` from its leaf table: probabilities if these are means of scores, else scores."""
-    score, width = stat["score"], score_width(rule.scorer)
+    score = stat["score"]
+    width = score_width(rule.scorer)
     # Probabilities by other scorers for several classes are not sums: they are clipped and divided by their sum.
     if np.isfinite(width) and (len(labels) == 2 or rule.scorer.func is scorers.probability):
         return _probability(width, score, labels)

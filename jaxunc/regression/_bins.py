@@ -55,7 +55,7 @@ class TargetBins(NamedTuple):
         return shares @ self.means / shares.sum(axis=1)
 
     def quantile(self, p: NumbersLike, levels: NumbersLike) -> np.ndarray:
-        """Return quantiles ``[instances levels]``.
+        """Return the quantiles ``[instances levels]`` of targets whose bins have the probabilities p.
 
         Parameters
         ----------
@@ -69,7 +69,8 @@ class TargetBins(NamedTuple):
         ValueError
             If a level lies outside [0, 1], or p has another shape or negative numbers. A row of NaN gives NaN.
         """
-        shares, levels = self._shares(p), checked_levels(levels)
+        shares = self._shares(p)
+        levels = checked_levels(levels)
         quantiles = np.array(self.quantiles(shares, levels)).reshape(len(levels), len(shares)).T.copy()
         quantiles[~np.isfinite(shares.sum(axis=1))] = np.nan
         return quantiles
@@ -80,8 +81,9 @@ class TargetBins(NamedTuple):
         ``shares [... bins]`` has the weights ≥ 0 of the bins, of any positive sum. A level is a number, or an array
         ``[...]`` with a number for each row of shares. ``xp`` is NumPy or ``jax.numpy``.
         """
-        ends, quantiles = xp.cumsum(shares, axis=-1), []  # the distribution function at the end of each bin
-        ends = ends / ends[..., -1:]
+        ends = xp.cumsum(shares, axis=-1)
+        ends = ends / ends[..., -1:]  # the distribution function at the end of each bin
+        quantiles = []
         for level in levels:
             # The first bin up to which the distribution reaches the level, and at 0 the first with a probability.
             row_level = level[..., None] if np.ndim(level) else level
@@ -99,7 +101,10 @@ class TargetBins(NamedTuple):
         return quantiles
 
     def cdf(self, p: NumbersLike, y: NumbersLike) -> np.ndarray:
-        """Return the probability ``[instances]`` of values up to y, a number for each row of p ``[instances bins]``."""
+        """Return the probability ``[instances]`` that each target is at most the number ``y [instances]``.
+
+        ``p [instances bins]`` are the probabilities of the bins, which are divided by their sums.
+        """
         shares = self._shares(p)
         target = checked_target(y, len(shares))
         bin_ = np.searchsorted(self.edges, target, side="right")
@@ -117,26 +122,32 @@ class TargetBins(NamedTuple):
     def crps(self, p: NumbersLike, y: NumbersLike) -> np.ndarray:
         r"""Return the continuous ranked probability score ``[instances]``, :math:`\int (F(x) - [x \ge y])^2 dx`.
 
-        The score is exact for the distribution F of `quantile` and `cdf`, by the bins' probabilities p ``[instances
-        bins]``. y are the targets ``[instances]``. It is in units of the target, and smaller is better.
+        ``p [instances bins]`` are the probabilities of the bins, and ``y [instances]`` the targets. The score is exact
+        for the distribution F of `quantile` and `cdf`, in units of the target; smaller is better.
         """
         shares = self._shares(p)
         target = checked_target(y, len(shares))
-        scores, step = np.empty(len(target)), max(BIN_SCORES // self.table.size, 1)
+        scores = np.empty(len(target))
+        step = max(BIN_SCORES // self.table.size, 1)
         for start in range(0, len(target), step):
             rows = slice(start, start + step)
             scores[rows] = self._crps(shares[rows], target[rows])
         return scores
 
     def _crps(self, shares: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Return the CRPS ``[instances]`` of targets ``[instances]``, by ``shares [instances bins]``; rows are few."""
+        """Return the scores of `crps` for a few instances, from ``shares [instances bins]`` and ``target [instances]``.
+
+        The arrays in between are large: `BIN_SCORES` limits the number of instances.
+        """
         shares = shares / shares.sum(axis=1, keepdims=True)
         bin_starts = np.cumsum(shares, axis=1) - shares
         levels = bin_starts[:, :, None] + shares[:, :, None] * np.linspace(0, 1, POINTS)  # [instances bins points]
-        x, cdf = self.table.ravel(), levels.reshape(len(target), -1)
+        x = self.table.ravel()
+        cdf = levels.reshape(len(target), -1)
         y = target[:, None]
         # Between two points F is a line. The part of it below y counts F², the part above (1 - F)².
-        low, high, cdf_low, cdf_high = x[:-1], x[1:], cdf[:, :-1], cdf[:, 1:]
+        low, high = x[:-1], x[1:]
+        cdf_low, cdf_high = cdf[:, :-1], cdf[:, 1:]
         split = np.clip(y, low, high)
         cdf_split = cdf_low + (cdf_high - cdf_low) * (split - low) / np.where(high > low, high - low, 1)
         inside = _square(split - low, cdf_low, cdf_split) + _square(high - split, 1 - cdf_split, 1 - cdf_high)
@@ -144,7 +155,10 @@ class TargetBins(NamedTuple):
         return inside.sum(axis=1) + np.maximum(x[0] - target, 0) + np.maximum(target - x[-1], 0)
 
     def _shares(self, p: NumbersLike) -> np.ndarray:
-        """Return ``p [instances bins]`` as float64; raise a ValueError for other shapes, numbers < 0 and rows of 0."""
+        """Return ``p [instances bins]`` as float64.
+
+        Raises a ValueError for another shape, for negative numbers, and for a row of zeros; NaN is kept.
+        """
         check_numbers("p", p)
         shares = np.asarray(p, np.float64)
         if shares.ndim != 2 or shares.shape[1] != self.n_bins:
@@ -155,12 +169,12 @@ class TargetBins(NamedTuple):
 
 
 def _square(width: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return the integral, over a width, of the square of a line from u to v."""
+    """Return the integral of the square of a line that goes from u to v over ``width``."""
     return width * (u * u + u * v + v * v) / 3
 
 
 def check_bins(bins: TargetBins) -> None:
-    """Raise a ValueError unless these are bins in their order, as `target_bins` makes them."""
+    """Raise a ValueError unless the arrays of ``bins`` fit each other and the bins ascend, as `target_bins` has it."""
     edges, table, means, codes = bins
     n = len(means)  # number of bins
     shapes = [array.shape for array in (edges, table, means)]
@@ -187,7 +201,10 @@ def checked_levels(levels: Any, name: str = "levels") -> np.ndarray:
 
 
 def checked_limits(limits: Any) -> np.ndarray:
-    """Return limits as float64 ``[limits]``; raise a TypeError or a ValueError unless they are finite, at least one."""
+    """Return ``limits``, a number or several, as float64 ``[limits]``.
+
+    Raises a TypeError or a ValueError unless they are finite numbers, one at least.
+    """
     check_numbers("limits", limits)
     numbers = np.atleast_1d(np.asarray(limits, np.float64))
     if numbers.ndim != 1 or not numbers.size or np.asarray(limits).dtype == bool or not np.isfinite(numbers).all():
@@ -196,9 +213,9 @@ def checked_limits(limits: Any) -> np.ndarray:
 
 
 def interval_levels(coverage: Any, what: str = "intervals") -> np.ndarray:
-    """Return the quantile levels ``[2·coverages]`` of intervals' ends: lower and upper for each coverage in turn.
+    """Return the levels of the quantiles that end intervals, ``[2·coverages]``: lower, upper for each coverage in turn.
 
-    ``coverage`` is one number or a list. Raises a TypeError or a ValueError unless all are numbers in (0, 1); its
+    ``coverage`` is one number or a list. Raises a TypeError or a ValueError unless all are numbers in (0, 1); the
     message calls the intervals ``what``.
     """
     check_numbers("coverage", coverage)
@@ -212,14 +229,15 @@ def interval_levels(coverage: Any, what: str = "intervals") -> np.ndarray:
 
 
 def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Return quantiles ``[levels]`` of ascending ``values``, each repeated as often as its ``weight`` (> 0) says.
+    """Return quantiles ``[levels]`` of ascending ``values``, each of which counts as often as its ``weight`` > 0 says.
 
-    They equal `numpy.quantile` of the repeated values: each is the mean of a window of one row's weight. A row weighs
-    1, or as much as the heaviest value if all weigh less than 1.
+    With whole weights they equal `numpy.quantile` of the repeated values. Each quantile is the mean of the values over
+    a window of one row's weight: 1, or the largest weight if all are less than 1 (`unit_weight`).
     """
     if (weight == 1).all():
         return np.quantile(values, levels)
-    unit, ends = unit_weight(weight), np.cumsum(weight)
+    unit = unit_weight(weight)
+    ends = np.cumsum(weight)
     starts = np.r_[0, ends[:-1]]
     quantiles = np.empty(len(levels))
     for i, start in enumerate(levels * (ends[-1] - unit)):
@@ -298,41 +316,61 @@ def target_bins(
     if is_huge:
         largest = np.abs(target).max()
         raise ValueError(f"y holds numbers of up to {largest:.3g}, whose sums overflow; divide it by that.")
-    weight, (values, position) = weight[has_weight], np.unique(target[has_weight], return_inverse=True)
+    weight = weight[has_weight]
+    values, position = np.unique(target[has_weight], return_inverse=True)
     value_weight = np.bincount(position, weight)
+    bin_starts = _bin_starts(value_weight, n_bins, unit_weight(weight))
+    if tails:
+        fewest = FEWEST * unit_weight(weight) * (1 - TIED)
+        ends = [*bin_starts.tolist(), len(values)]
+        cuts = [_cuts(values, value_weight, bin_ends, fewest) for bin_ends in itertools.pairwise(ends)]
+        bin_starts = np.sort(np.concatenate([bin_starts, *cuts]).astype(np.intp))
+    # An edge is halfway between two bins, or the upper value where the middle is rounded down to the lower one.
+    below, above = values[bin_starts[1:] - 1], values[bin_starts[1:]]
+    edges = below + (above - below) / 2
+    edges = np.where(edges > below, edges, above)
+    # Rows of each bin, in the order of their values.
+    bin_of_value = np.searchsorted(bin_starts, np.arange(len(values)), side="right") - 1
+    last_rows = np.cumsum(np.bincount(bin_of_value[position]))[:-1]
+    rows_of_bins = np.split(np.argsort(position, kind="stable"), last_rows)
+    bin_values = [(values[position[rows]], weight[rows]) for rows in rows_of_bins]
+    levels = np.linspace(0, 1, POINTS)
+    table = [np.maximum.accumulate(weighted_quantiles(numbers, weights, levels)) for numbers, weights in bin_values]
+    means = np.array([np.average(numbers, weights=weights) for numbers, weights in bin_values])
+    return TargetBins(edges, np.stack(table), means, np.searchsorted(edges, target, side="right"))
+
+
+def _bin_starts(value_weight: np.ndarray, n_bins: int, unit: float) -> np.ndarray:
+    """Return the positions of the values with which bins begin, in ascending order, before long tails are cut.
+
+    ``value_weight`` has the weight of each distinct value, in the order of the values; ``unit`` is the weight of a row.
+    An atom is a bin by itself. The values between two atoms are cut into bins of about equal weight.
+    """
     bin_weight = value_weight.sum() / n_bins
-    is_atom = value_weight >= max(bin_weight / 2, 2 * unit_weight(weight)) * (1 - TIED)
-    all_starts = []
-    # Each atom by itself (its position is the key), and the runs of other values between atoms (-1).
-    for atom, members in itertools.groupby(range(len(values)), key=lambda i: i if is_atom[i] else -1):
+    is_atom = value_weight >= max(bin_weight / 2, 2 * unit) * (1 - TIED)
+    no_atom = -1
+
+    def run_key(position: int) -> int:
+        """Return a key of its own for each atom, and one key for the values between two atoms."""
+        return position if is_atom[position] else no_atom
+
+    starts = []
+    for key, members in itertools.groupby(range(len(value_weight)), key=run_key):
         run = np.array(list(members))
-        all_starts.append(run[0])
-        if atom < 0:  # cut where equal parts of the rows end, by values
+        starts.append(run[0])
+        if key == no_atom:
             cumulative = np.cumsum(value_weight[run])
             n_parts = max(1, round(round(cumulative[-1] / bin_weight, 9)))  # rounding errors decide no half
             part_ends = np.arange(1, n_parts) * cumulative[-1] / n_parts
-            all_starts += (run[0] + 1 + np.searchsorted(cumulative, part_ends * (1 - TIED))).tolist()
-    bin_starts = np.unique([start for start in all_starts if start < len(values)])
-    ends, fewest = [*bin_starts.tolist(), len(values)], FEWEST * unit_weight(weight) * (1 - TIED)
-    cuts = [_cuts(values, value_weight, pair, fewest) for pair in itertools.pairwise(ends) if tails]
-    bin_starts = np.sort(np.concatenate([bin_starts, *cuts]).astype(np.intp))
-    bin_of_value = np.searchsorted(bin_starts, np.arange(len(values)), side="right") - 1
-    below, above = values[bin_starts[1:] - 1], values[bin_starts[1:]]
-    edges = below + (above - below) / 2
-    edges = np.where(edges > below, edges, above)  # where the middle is rounded down to the lower value
-    order, ends = np.argsort(position, kind="stable"), np.cumsum(np.bincount(bin_of_value[position]))[:-1]
-    bin_values = [(values[position[rows]], weight[rows]) for rows in np.split(order, ends)]
-    levels = np.linspace(0, 1, POINTS)
-    table = np.stack([np.maximum.accumulate(weighted_quantiles(*part, levels)) for part in bin_values])
-    means = np.array([np.average(part, weights=weights) for part, weights in bin_values])
-    return TargetBins(edges, table, means, np.searchsorted(edges, target, side="right"))
+            starts += (run[0] + 1 + np.searchsorted(cumulative, part_ends * (1 - TIED))).tolist()
+    return np.unique([start for start in starts if start < len(value_weight)])
 
 
 def _cuts(values: np.ndarray, times: np.ndarray, ends: tuple[int, int], fewest: float) -> list[int]:
-    """Return the positions where a bin is cut until no half of its rows is `LOPSIDED` times as wide as the other.
+    """Return the positions where a bin is cut, so that no half of its rows is `LOPSIDED` times as wide as the other.
 
     ``values`` ascend and are distinct, ``times`` says how often each counts, and the bin has the values from position
-    ``ends[0]`` up to ``ends[1]``. A half with fewer than ``fewest`` rows is not cut off.
+    ``ends[0]`` up to, but not with, ``ends[1]``. A half with fewer than ``fewest`` rows is not cut off.
     """
     start, stop = ends
     cumulative = np.cumsum(times[start:stop])
@@ -344,8 +382,10 @@ def _cuts(values: np.ndarray, times: np.ndarray, ends: tuple[int, int], fewest: 
         return []
     low, below, above, high = values[start:stop][[first, half, half + 1, last]] / 4  # differences stay finite
     median = below + (above - below) / 2
-    if max(median - low, high - median) / LOPSIDED <= min(median - low, high - median):
+    lower_width, upper_width = median - low, high - median
+    if max(lower_width, upper_width) / LOPSIDED <= min(lower_width, upper_width):
         return []
     middle = start + half + 1
-    halves = ((start, middle), (middle, stop))
-    return [middle, *(cut for half in halves for cut in _cuts(values, times, half, fewest))]
+    lower_cuts = _cuts(values, times, (start, middle), fewest)
+    upper_cuts = _cuts(values, times, (middle, stop), fewest)
+    return [middle, *lower_cuts, *upper_cuts]

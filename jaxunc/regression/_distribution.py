@@ -67,7 +67,9 @@ class NumberDistribution:
         support: tuple[float, float],
         strata: np.ndarray | None = None,
     ):
-        self._law, self._bins, self._support = law, bins, support
+        self._law = law
+        self._bins = bins
+        self._support = support
         self._moments = moments if law.reads_moments else None
         self._shares = shares if law.weight < 1 else None
         self._strata = strata if law.strata is not None else None
@@ -214,7 +216,8 @@ class NumberDistribution:
             # 2 ∫ (τ - [y < q]) (y - q) dτ, in the integrals of q and τ q. Beyond the support all distance is added.
             for i, column in enumerate(np.clip(target, low, high).T):
                 level = part._cdf(column[:, None])[:, 0]
-                upper, offset = part._integrals(level, 1)[0], column - part._centre
+                upper = part._integrals(level, 1)[0]
+                offset = column - part._centre
                 losses[:, i] = 2 * (upper - part._whole[:, 1] - offset * (0.5 - level)) + np.abs(target[:, i] - column)
             return np.maximum(losses, 0)
 
@@ -231,18 +234,20 @@ class NumberDistribution:
         return None if self._is_plain else MIDDLES
 
     def _read_levels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return 512 levels, their weights in a sum over levels, and the quantiles at them ``[instances 512]``.
+        """Return (levels ``[512]``, their weights ``[512]``, quantiles at the levels ``[instances 512]``).
 
-        Levels are denser near 0 and 1, where quantiles are steep.
+        The weighted sum over levels approximates an integral over all levels. Levels are denser near 0 and 1, where
+        quantiles are steep.
         """
         u = (np.arange(MIDDLES) + 0.5) / MIDDLES
-        level, weight = u**2 * (3 - 2 * u), u * (1 - u)  # weights are in proportion to the derivative of the level
+        level = u**2 * (3 - 2 * u)
+        weight = u * (1 - u)  # in proportion to the derivative of the level
         q = np.clip(self._at(np.tile(level, (len(self), 1))), *self._support)
         return level, weight / weight.sum(), q
 
     @cached_property
     def _by_levels(self) -> np.ndarray:
-        """Mean and standard deviation of each law ``[instances 2]``, as sums over the levels of `_read_levels`."""
+        """Mean and standard deviation ``[instances 2]``, as sums over the levels of `_read_levels`."""
 
         def moments(part: "NumberDistribution", _: Any) -> np.ndarray:
             _, weight, q = part._read_levels()
@@ -270,14 +275,20 @@ class NumberDistribution:
         return [(self._law.of_stratum(k), np.flatnonzero(self._strata == k)) for k in np.unique(self._strata).tolist()]
 
     def _by_ranks_of_strata(self, levels: np.ndarray) -> np.ndarray:
-        """Return quantiles ``[instances levels]`` at these levels, each row's by the law of its stratum."""
-        strata, stratum_of_row, quantiles = self._law.strata, self._strata, np.empty((len(self), len(levels)))
+        """Return the quantiles ``[instances levels]`` at ``levels``, each row's by the ranks within its stratum.
+
+        Raises a ValueError that names the stratum if a level needs more rows than the stratum has.
+        """
+        strata = self._law.strata
+        stratum_of_row = self._strata
         assert strata is not None
         assert stratum_of_row is not None
         assert self._moments is not None
+        quantiles = np.empty((len(self), len(levels)))
         for law, rows in self._by_stratum:
+            moments = Moments(*(array[rows] for array in self._moments))
             try:
-                quantiles[rows] = law.quantile(Moments(*(array[rows] for array in self._moments)), levels, None)
+                quantiles[rows] = law.quantile(moments, levels, leaf_quantiles=None)
             except ValueError as error:
                 value = strata.values[stratum_of_row[rows[0]]]
                 raise ValueError(f"of the rows with {value} in column {strata.label}: {error}") from error
@@ -285,22 +296,22 @@ class NumberDistribution:
 
     @cached_property
     def _residuals(self) -> "_Lines | None":
-        """The quantiles of the law's residuals as a function of the level; None if the law's weight is 0."""
+        """The quantiles of the law's residuals, as one line over levels; None if the law's weight is 0."""
         return _residual_lines(self._law)
 
     @cached_property
     def _within_bins(self) -> "_Lines":
-        """For each bin, quantiles of the values within it, less their mean, as a function of the level."""
+        """A line for each bin: quantiles of the values within the bin, less their mean, over levels within the bin."""
         return _Lines(np.linspace(0, 1, POINTS), self._bins.table - _means(self._bins.table)[:, None])
 
     @cached_property
     def _whole(self) -> np.ndarray:
-        """Integrals over all levels τ of q, τ q and q², ``[instances 3]``, as `_integrals` defines them."""
+        """The three integrals of `_integrals` over all levels, ``[instances 3]``."""
         return self._of_parts(lambda part, _: part._integrals(0, 1).T, np.zeros((len(self), 3)))
 
     @cached_property
     def _products(self) -> np.ndarray:
-        """Twice the integral of (residuals' part of q) × (leaves' part of q) ``[instances]``; 0 if one is missing."""
+        """Twice the integral of the product of q's two parts (`_integrals`), ``[instances]``; 0 if one is missing."""
         if self._residuals is None or self._shares is None:
             return np.zeros(len(self))
         return self._of_parts(lambda part, _: part._product_integrals()[:, None], 0.0, n_points=self._bins.table.size)
@@ -308,30 +319,39 @@ class NumberDistribution:
     def _of_parts(
         self, ask: Callable[..., np.ndarray], y: Any, name: str = "y", *, n_points: int | None = None
     ) -> np.ndarray:
-        """Return ``ask(part, numbers)`` of all instances, in y's shape; ``ask`` is called for few instances at a time.
+        """Return the results of the function ``ask`` for all instances, in the shape of y.
 
-        ``part`` is the distribution of these few instances, all of one stratum, and ``numbers`` their y, ``[instances
-        k]``. Errors call y ``name``. An instance takes ``n_points`` numbers in memory, by default one for each bin.
+        ``ask(part, numbers)`` is called for a few instances at a time: ``part`` is their distribution, all of one
+        stratum, and ``numbers [instances k]`` are their y. Errors call y ``name``. An instance takes ``n_points``
+        numbers in memory, by default one for each bin.
         """
         target = self._as_numbers(y, name)
-        n_points = n_points or (1 if self._shares is None else self._bins.n_bins)
+        if not n_points:
+            n_points = 1 if self._shares is None else self._bins.n_bins
         step = max(CACHED // max(n_points, target.shape[1]), 1)
         results = np.empty(target.shape)
-        for law, positions in self._by_stratum if target.size else ():
+        laws = self._by_stratum if target.size else []
+        for law, positions in laws:
             lines = self._residuals if self._strata is None else _residual_lines(law)
             for start in range(0, len(positions), step):
                 rows = positions[start : start + step]
                 moments = None if self._moments is None else Moments(*(array[rows] for array in self._moments))
                 shares = None if self._shares is None else self._shares[rows]
                 part = NumberDistribution(law, self._bins, moments, shares=shares, support=self._support)
-                part._residuals, part._within_bins = lines, self._within_bins  # cached, so that parts share them
+                # Cached properties, which all parts share.
+                part._residuals = lines
+                part._within_bins = self._within_bins
                 results[rows] = ask(part, target[rows])
         return results if np.ndim(y) == 2 else results[:, 0]
 
     def _as_numbers(self, y: Any, name: str) -> np.ndarray:
-        """Return y as float64 ``[instances k]``; raise for other shapes, NaN and infinity, with y called ``name``."""
+        """Return y, a number, one for each instance or several, as float64 ``[instances k]``.
+
+        Raises a ValueError or a TypeError, which calls y ``name``, for another shape, NaN or infinity.
+        """
         check_numbers(name, y)
-        numbers, n = np.asarray(y, np.float64), len(self)
+        numbers = np.asarray(y, np.float64)
+        n = len(self)
         if numbers.ndim > 2 or (numbers.ndim and len(numbers) != n):
             raise ValueError(
                 f"{name} has shape {numbers.shape}; pass a number, one for each of {n} instances, or several ({n}, k)."
@@ -344,7 +364,10 @@ class NumberDistribution:
         return numbers
 
     def _at(self, levels: np.ndarray) -> np.ndarray:
-        """Return quantiles, not clipped to the support, at each instance's own levels: both ``[instances levels]``."""
+        """Return quantiles ``[instances levels]``, not clipped to the support, at ``levels [instances levels]``.
+
+        Each instance has levels of its own.
+        """
         law_levels = levels if self._law.target_map is None else self._law.target_map.levels(levels)
         leaf_quantiles = None
         if self._shares is not None:
@@ -363,40 +386,51 @@ class NumberDistribution:
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             is_reached = self._at(middle) <= y
-            low, high = np.where(is_reached, middle, low), np.where(is_reached, high, middle)
+            low = np.where(is_reached, middle, low)
+            high = np.where(is_reached, high, middle)
         # Bisection comes close to the level 1, and never returns it.
         low = np.where(self._at(np.ones(y.shape)) <= y, 1, low)
         return np.where(np.isnan(self._centre)[:, None], np.nan, low)
 
     def _cdf(self, y: np.ndarray) -> np.ndarray:
         """Return the probability that the target is at most y, both ``[instances k]``; NaN for rows without answer."""
-        (low, high), level = self._support, self._levels_up_to(y)
-        return np.where((y < low) & ~np.isnan(level), 0, np.where((y >= high) & ~np.isnan(level), 1, level))
+        low, high = self._support
+        level = self._levels_up_to(y)
+        has_answer = ~np.isnan(level)
+        level = np.where((y >= high) & has_answer, 1, level)
+        return np.where((y < low) & has_answer, 0, level)
 
     @cached_property
     def _within_support(self) -> np.ndarray:
         """The least and the largest level whose quantiles lie within the support, ``[2 instances]``."""
-        ends, levels = np.array(self._support), np.repeat([[0.0], [1.0]], len(self), axis=1)
+        ends = np.array(self._support)
+        levels = np.repeat([[0.0], [1.0]], len(self), axis=1)
         if (finite := np.isfinite(ends)).any():
             levels[finite] = self._levels_up_to(np.tile(ends[finite], (len(self), 1))).T
         return np.stack([levels[0], np.maximum(*levels)])
 
     def _integrals(self, start: Any, stop: Any) -> np.ndarray:
-        r"""Return integrals of q, τ q and q² over levels τ from start to stop, ``[3 instances]``.
+        r"""Return integrals of q, τ q and q² over levels τ from ``start`` to ``stop``, ``[3 instances]``.
 
         q is the quantile less `_centre`. It is a sum of two parts, of residuals and of leaves. The third integral holds
         the square of each part, and not twice their product, which is in `_products`.
         """
-        low, high = inside = self._within_support
-        total = np.subtract(*(self._integrals_up_to(np.clip(level, *inside)) for level in (stop, start)))
+        low, high = self._within_support
+        up_to_stop = self._integrals_up_to(np.clip(stop, low, high))
+        total = up_to_stop - self._integrals_up_to(np.clip(start, low, high))
         for end, lower, upper in zip(self._support, (0.0, high), (low, 1.0), strict=True):
-            if np.isfinite(end):  # at these levels quantiles are clipped to the support's end, a constant
-                left, right, q = np.clip(start, lower, upper), np.clip(stop, lower, upper), end - self._centre
+            if np.isfinite(end):  # from lower to upper quantiles are clipped to the support's end, a constant
+                left = np.clip(start, lower, upper)
+                right = np.clip(stop, lower, upper)
+                q = end - self._centre
                 total += np.stack([q * (right - left), q * (right**2 - left**2) / 2, q**2 * (right - left)])
         return total
 
     def _integrals_up_to(self, level: np.ndarray) -> np.ndarray:
-        """Return the `_integrals` over levels from 0 to ``level [instances]``, of quantiles without the support."""
+        """Return the three integrals of `_integrals` over levels from 0 to ``level [instances]``, ``[3 instances]``.
+
+        Quantiles are not clipped to the support.
+        """
         total = np.zeros((3, len(level)))
         if self._residuals is not None:
             scale = self._residual_scale
@@ -407,12 +441,15 @@ class NumberDistribution:
         return total
 
     def _leaf_integrals(self, level: np.ndarray) -> np.ndarray:
-        """Return integrals of b, τ b and b² from 0 to levels, ``[3 instances]``; b is the leaves' quantile, centred.
+        """Return integrals of b, τ b and b² over levels τ from 0 to ``level [instances]``, ``[3 instances]``.
 
-        Within a bin b is the bin's mean plus a line (`_within_bins`), whose integral over the bin is 0. The integrals
-        are sums over the bins below a level, and over a share of the bin in which the level lies.
+        b is the quantile of the leaves, less `_centre`. Within a bin it is the bin's mean plus a line (`_within_bins`),
+        whose integral over the bin is 0. The integrals are sums over the bins below a level, and over a share of the
+        bin in which the level lies.
         """
-        (_, shares, means), lines, rows = self._leaf_parts, self._within_bins, np.arange(len(level))
+        _, shares, means = self._leaf_parts
+        lines = self._within_bins
+        rows = np.arange(len(level))
         starts = np.cumsum(shares, axis=1) - shares  # level at which each bin begins
         _, by_level, square = lines.whole[:, None]
         by_level = starts * means + shares * (means / 2 + by_level)
@@ -423,22 +460,31 @@ class NumberDistribution:
         u = np.clip((level - start) / np.where(share > 0, share, 1), 0, 1)
         plain, by_level, square = lines.integrals(u, bin_)  # of the line; the bin's mean is added to it next
         square = square + mean * (2 * plain + mean * u)
-        plain, by_level = plain + mean * u, by_level + mean * u**2 / 2
+        plain = plain + mean * u
+        by_level = by_level + mean * u**2 / 2
         return before[:, rows, bin_] + share * np.stack([plain, start * plain + share * by_level, square])
 
     def _product_integrals(self) -> np.ndarray:
-        """Return `_products` of these instances, as sums over ranges of levels where the leaves' part is linear."""
+        """Return twice the integral of the product of q's two parts, ``[instances]`` (`_products`).
+
+        It is a sum over ranges of levels within which the leaves' part is linear.
+        """
         assert self._residuals is not None
-        (scale, shares, means), (low, high) = self._leaf_parts, self._within_support[:, :, None]
+        scale, shares, means = self._leaf_parts
+        low, high = self._within_support[:, :, None]
+        # The bins' means, times the integral of the residuals' part over each bin.
         starts = np.cumsum(shares, axis=1) - shares
         ends = np.clip(np.stack([starts, starts + shares]), low, high)
         product = np.sum(means * np.diff(self._residuals.integrals(ends)[0], axis=0)[0], axis=1)
-        knots, has_spread = self._within_bins.values, ~self._bins.is_atom
+        # The line within each bin that is no atom, piece by piece.
+        has_spread = ~self._bins.is_atom
         if has_spread.any():
-            bin_knots = knots[has_spread]  # [bins points]; all that follows is [instances bins points]
+            bin_knots = self._within_bins.values[has_spread]  # [bins points]; what follows is [instances bins points]
             levels = starts[:, has_spread, None] + shares[:, has_spread, None] * np.linspace(0, 1, POINTS)
             clipped = np.clip(levels, low[..., None], high[..., None])
-            left, width, length = clipped[..., :-1], np.diff(clipped, axis=-1), np.diff(levels, axis=-1)
+            left = clipped[..., :-1]
+            width = np.diff(clipped, axis=-1)
+            length = np.diff(levels, axis=-1)
             slope = np.diff(bin_knots, axis=-1) / np.where(length > 0, length, 1)
             left_value = bin_knots[:, :-1] + slope * (left - levels[..., :-1])
             plain, by_level = np.diff(self._residuals.integrals(clipped, squares=False), axis=-1)
@@ -448,15 +494,16 @@ class NumberDistribution:
 
     @cached_property
     def _residual_scale(self) -> np.ndarray:
-        """The factor of standardised residuals in quantiles, ``[instances]``: w s of `NumberLaw`."""
+        """The factor of standardised residuals in each instance's quantiles, ``[instances]``: w s of `NumberLaw`."""
         assert self._moments is not None
         return self._law.weight * self._law.deviation(self._moments)
 
     @cached_property
     def _leaf_parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The factor of the leaves' part in quantiles ``[instances]``, bin shares and bin means ``[instances bins]``.
+        """What makes the leaves' part of quantiles: (factor ``[instances]``, shares and means of bins).
 
-        `_centre` is subtracted from the means, unless the law is local: then bins hold standardised residuals.
+        Shares and means are ``[instances bins]``. `_centre` is subtracted from the means, unless the law is local: then
+        bins hold standardised residuals.
         """
         assert self._shares is not None
         shares = self._shares / np.sum(self._shares, axis=1, keepdims=True, dtype=np.float64)
@@ -468,13 +515,16 @@ class NumberDistribution:
 
 
 def _means(table: np.ndarray) -> np.ndarray:
-    """Return each bin's mean, given quantiles ``[bins points]`` that are linear in between; exact for an atom."""
+    """Return each bin's mean ``[bins]`` from its quantiles ``table [bins points]``, which are linear in between.
+
+    The mean of an atom is exact.
+    """
     offset = table - table[:, :1]
     return table[:, 0] + (offset[:, :-1] + offset[:, 1:]).mean(axis=1) / 2
 
 
 def _residual_lines(law: "NumberLaw") -> "_Lines | None":
-    """Return the quantiles of a law's residuals as a function of the level; None if the law's weight is 0."""
+    """Return the quantiles of a law's residuals as a line over levels; None if the law's weight is 0."""
     if law.weight == 0:
         return None
     levels, z = law.knots()
@@ -482,10 +532,14 @@ def _residual_lines(law: "NumberLaw") -> "_Lines | None":
 
 
 class _Lines:
-    """Piecewise linear functions of the level and their integrals, by their ``values [lines knots]`` at ``levels``."""
+    """Piecewise linear functions of the level, and their integrals.
+
+    ``values [lines knots]`` are the functions' values at ``levels [knots]``, which ascend from 0 to 1.
+    """
 
     def __init__(self, levels: np.ndarray, values: np.ndarray):
-        self._levels, self.values = levels, values
+        self._levels = levels
+        self.values = values
         self._is_even = np.array_equal(levels, np.linspace(0, 1, len(levels)))  # so that no search is needed
         width = np.diff(levels)
         self._slope = np.diff(values, axis=1, append=values[:, -1:]) / np.append(np.where(width > 0, width, 1), 1)
@@ -499,13 +553,14 @@ class _Lines:
         return self._up_to[:, :, -1]
 
     def at(self, level: np.ndarray) -> np.ndarray:
-        """Return the first line's value at each level."""
+        """Return the value of the first line at each ``level [...]``."""
         return np.interp(level, self._levels, self.values[0])
 
     def integrals(self, level: np.ndarray, line: Any = 0, *, squares: bool = True) -> np.ndarray:
-        """Return integrals of z, τ z and z² from level 0 to each level, ``[3 ...]``; without ``squares`` ``[2 ...]``.
+        """Return integrals of z, τ z and z² over levels τ from 0 to ``level [...]``, ``[3 ...]``.
 
-        z is a line; ``line`` is its index, one for all levels or one for each.
+        z is the line with the index ``line``, one for all levels or one for each. Without ``squares`` the third
+        integral is left out, ``[2 ...]``.
         """
         n_pieces = len(self._levels) - 1
         if self._is_even:
@@ -514,7 +569,8 @@ class _Lines:
         else:
             piece = np.searchsorted(self._levels, level, side="right") - 1
         piece = np.clip(piece, 0, n_pieces - 1)
-        knot, start = line * (n_pieces + 1) + piece, self._levels.take(piece)
+        knot = line * (n_pieces + 1) + piece
+        start = self._levels.take(piece)
         within = self._within(knot, start, level - start, squares=squares)
         up_to = self._up_to.reshape(3, -1)[: len(within)]
         return np.stack([integral.take(knot) + addend for integral, addend in zip(up_to, within, strict=True)])
@@ -526,7 +582,10 @@ class _Lines:
 
         ``knot`` has the knots' positions in the flat ``values``. Without ``squares`` z² is left out.
         """
-        z, rise = self.values.take(knot), self._slope.take(knot) * width
-        first = width * (z + rise / 2)
-        by_level = start * first + width**2 * (z / 2 + rise / 3)
-        return [first, by_level, width * (z * (z + rise) + rise**2 / 3)] if squares else [first, by_level]
+        z = self.values.take(knot)
+        rise = self._slope.take(knot) * width
+        plain = width * (z + rise / 2)
+        by_level = start * plain + width**2 * (z / 2 + rise / 3)
+        if not squares:
+            return [plain, by_level]
+        return [plain, by_level, width * (z * (z + rise) + rise**2 / 3)]

@@ -61,7 +61,7 @@ class NumberLaw(NamedTuple):
     weights: np.ndarray = np.zeros(0)
     """How often each z counts; empty where all count alike."""
     is_local: bool = False
-    """Whether the leaves hold z."""
+    """Whether leaves hold standardised residuals in place of targets."""
     support: tuple[float, float] = (-math.inf, math.inf)
     """The range of targets that the user declares; a model's link may narrow it."""
     strata: Strata | None = None
@@ -72,7 +72,7 @@ class NumberLaw(NamedTuple):
     """Map from targets to what the model is fitted to, if any. All but ``support`` and ``step`` is in mapped units."""
 
     def of_stratum(self, k: int) -> "NumberLaw":
-        """Return the law of stratum ``k``, a number of ``strata``: it has the residuals of the stratum's rows alone."""
+        """Return the law of the stratum with number ``k``: the same law with the residuals of that stratum alone."""
         assert self.strata is not None
         rows = self.strata.number == k
         residuals, weights = in_order(self.residuals[rows], self.weights[rows] if len(self.weights) else None)
@@ -80,7 +80,7 @@ class NumberLaw(NamedTuple):
 
     @property
     def reads_moments(self) -> bool:
-        """Whether quantiles need `Moments`."""
+        """Whether the quantiles of the law depend on an instance's `Moments`."""
         return self.weight > 0 or self.is_local
 
     @property
@@ -89,9 +89,10 @@ class NumberLaw(NamedTuple):
         return self.weights if len(self.weights) else np.ones(len(self.residuals))
 
     def as_targets(self, quantiles: np.ndarray, levels: np.ndarray) -> np.ndarray:
-        """Return quantiles ``[instances levels]`` mapped back to targets, and rounded to possible targets.
+        """Return ``quantiles [instances levels]`` of transformed targets as quantiles of targets, at ``levels``.
 
-        ``levels`` are those of the targets' quantiles. With a falling map ``quantiles`` were taken at 1 - ``levels``.
+        They are mapped back, and rounded to possible targets. With a falling map ``quantiles`` are those at 1 -
+        ``levels``. Without a map, and with any number possible, they are returned unchanged.
         """
         if self.target_map is not None:
             quantiles = self.target_map.inverse(quantiles)
@@ -101,18 +102,19 @@ class NumberLaw(NamedTuple):
         return self.on_grid(quantiles) if self.step else quantiles
 
     def on_grid(self, y: Any, xp: Any = np) -> Any:
-        """Return the possible targets nearest to y; possible ones are ``step`` apart. ``xp`` is y's array module.
+        """Return the possible target that is nearest to each number ``y``; possible targets are ``step`` apart.
 
-        Possible targets between two numbers stay between the two rounded numbers, so an interval loses none.
+        ``xp`` is NumPy or ``jax.numpy``. A possible target between two numbers stays between the two rounded numbers,
+        so an interval loses none.
         """
         start = self.support[0] if math.isfinite(self.support[0]) else 0.0
         return start + self.step * xp.rint((y - start) / self.step)
 
     def knots(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return ascending levels, and the quantile of z at each; between these levels quantiles are linear.
+        """Return (ascending levels, quantile of z at each level), between which quantiles are linear.
 
-        For ranks the quantile is a step function, and each step's level occurs twice. Beyond the outermost ranks, which
-        `quantile` refuses, the quantile is the outermost z.
+        If quantiles are ``is_by_rank``, they are a step function, and each step's level occurs twice. Beyond the
+        outermost ranks, which `quantile` refuses, the quantile is the outermost z.
         """
         z, weights = self.residuals, self.repeats
         if self.is_by_rank:
@@ -122,7 +124,10 @@ class NumberLaw(NamedTuple):
         return _window_knots(z, weights)
 
     def deviation(self, moments: Moments, xp: Any = np) -> Any:
-        """Return s, the scale of each row's residual, ``[instances]``, by the rows' moments of NumPy or JAX, ``xp``."""
+        """Return s, the scale of each instance's residual, ``[instances]``, by the ``moments``.
+
+        ``xp`` is the module of their arrays: NumPy or ``jax.numpy``.
+        """
         return xp.maximum(xp.sqrt(moments.aleatoric + moments.epistemic + self.added), self.least)
 
     def quantile(self, moments: Moments | None, levels: np.ndarray, leaf_quantiles: Any, xp: Any = np) -> Any:
@@ -143,10 +148,10 @@ class NumberLaw(NamedTuple):
         return self.blend(moments, levels, z, leaf_quantiles, xp)
 
     def blend(self, moments: Moments, levels: np.ndarray, z: np.ndarray, leaf_quantiles: Any, xp: Any = np) -> Any:
-        """Return the law's quantiles ``[instances levels]``, given those of the standardised residuals.
+        """Return the quantiles ``[instances levels]`` of `quantile`, from quantiles ``z`` of standardised residuals.
 
-        ``z`` has the latter at the levels, ``[levels]`` or ``[instances levels]``; a local law does not read it. The
-        other arguments are those of `quantile`.
+        ``z`` is ``[levels]`` or ``[instances levels]``; a local law does not read it. The other arguments are those of
+        `quantile`.
         """
         if self.is_local:
             return moments.mean[..., None] + self.deviation(moments, xp)[..., None] * leaf_quantiles
@@ -163,12 +168,12 @@ class NumberLaw(NamedTuple):
         return self.weight * by_residuals + (1 - self.weight) * leaf_quantiles
 
 
-LEAVES_ALONE = NumberLaw(0.0, 0.0, 1.0, np.zeros(0), False)
+LEAVES_ALONE = NumberLaw(weight=0.0, added=0.0, least=1.0, residuals=np.zeros(0), is_by_rank=False)
 """Law that stands in before one is fitted: the quantiles of the targets in the leaves."""
 
 
 def check_law(law: NumberLaw) -> None:
-    """Raise a ValueError unless the fields of a law are in range and fit each other."""
+    """Raise a ValueError unless the fields of ``law`` are in range and fit each other."""
     z = law.residuals
     if z.ndim != 1 or z.dtype != np.float64 or not np.isfinite(z).all() or (np.diff(z) < 0).any():
         raise ValueError("residuals of a law are not finite numbers of float64 in ascending order.")
@@ -234,7 +239,10 @@ class LawOutputs(NamedTuple):
 
     @property
     def names(self) -> tuple[tuple[str, ...], ...]:
-        """Names of the columns of intervals, quantiles and ``exceeds``; a single coverage is not in the names."""
+        """Names of the columns of intervals, of quantiles, and of probabilities above limits, as three tuples.
+
+        The names of intervals hold the coverage if there are several.
+        """
         suffixes = [f"_{coverage:.12g}" for coverage in self.coverage] if len(self.coverage) > 1 else [""]
         ends = [end + suffix for suffix in suffixes for end in ("lower", "upper")] if self.coverage else []
         levels, limits = ([f"{number:.12g}" for number in numbers] for numbers in self[1:])
@@ -268,24 +276,29 @@ class BoundLaw:
 
     @property
     def support(self) -> tuple[float, float]:
-        """The range of quantiles: the intersection of the link's range and the law's support."""
-        (low, high), ends = self.moments.support, self.law.support
+        """The range of quantiles: the intersection of the link's range, mapped back, and the law's support."""
+        low, high = self.moments.support
         if self.law.target_map is not None:
             low, high = sorted(self.law.target_map.inverse([low, high]).tolist())
-        return max(low, ends[0]), min(high, ends[1])
+        least, largest = self.law.support
+        return max(low, least), min(high, largest)
 
     def asking(self, coverage: Any, quantiles: Any, limits: Any = None) -> "BoundLaw":
-        """Return the same model with other coverages, levels of quantiles and limits in ``request``.
+        """Return the same model with another ``request``: coverages, levels of quantiles, and limits.
 
         Each argument is a number, several, or None for no columns.
 
         Raises a TypeError or a ValueError unless these are numbers in range, and a ValueError for a repeated number.
         """
+        coverages = levels = thresholds = ()
         if coverage is not None:
-            interval_levels(coverage)
-        levels = () if quantiles is None else checked_levels(quantiles, "quantiles").tolist()
-        above = () if limits is None else checked_limits(limits).tolist()
-        request = LawOutputs(*map(tuple, (() if coverage is None else np.ravel(coverage).tolist(), levels, above)))
+            interval_levels(coverage)  # checks it
+            coverages = np.ravel(coverage).tolist()
+        if quantiles is not None:
+            levels = checked_levels(quantiles, "quantiles").tolist()
+        if limits is not None:
+            thresholds = checked_limits(limits).tolist()
+        request = LawOutputs(tuple(coverages), tuple(levels), tuple(thresholds))
         nouns = {"coverage": "coverage", "quantiles": "level", "limits": "limit"}
         for (setting, noun), names in zip(nouns.items(), request.names, strict=True):
             if len(set(names)) < len(names):
@@ -315,8 +328,29 @@ class BoundLaw:
         ``stat`` and ``bin_stat`` are the merged statistics of moments and of bins; ``bin_stat`` is None without bins.
         Raises a ValueError for strata, transformed targets and limits, which such a program cannot answer.
         """
-        columns = self.moments.of_sums(stat)
-        levels, (end_names, level_names, limit_names) = self.request.levels, self.request.names
+        by_moments = self.moments.of_sums(stat)
+        self._check_for_program()
+        end_names, level_names, _ = self.request.names
+        quantile_names = (*end_names, *level_names)
+        bins = None if bin_stat is None else self.bin_shares.combiner.finish(bin_stat)
+        shares = jnp.ones(1) if bins is None else bins.probability.astype(float)
+        leaf_quantiles = None
+        if self.law.weight < 1 and quantile_names:
+            leaf_quantiles = jnp.stack(self.bins.quantiles(shares, self.request.levels, jnp))
+        moments = Moments(by_moments["mean"], by_moments["aleatoric"], by_moments["epistemic"])
+        quantiles = self.law.quantile(moments, self.request.levels, leaf_quantiles, jnp)
+        if self.law.step:
+            quantiles = self.law.on_grid(quantiles, jnp)
+        if self.support != (-math.inf, math.inf):
+            quantiles = jnp.clip(quantiles, *self.support)
+        outputs = by_moments
+        if not self.moments.separates_doubt:
+            outputs = {name: by_moments[name] for name in ("mean", "std")}
+        return outputs | {name: quantiles[i] for i, name in enumerate(quantile_names)}
+
+    def _check_for_program(self) -> None:
+        """Raise a ValueError if the model has strata, transformed targets or limits, which `of_sums` cannot answer."""
+        _, _, limit_names = self.request.names
         if self.law.strata is not None:
             raise ValueError(
                 f"coverage is promised by the column {self.law.strata.label}, each value with ranks of its own, which "
@@ -329,19 +363,9 @@ class BoundLaw:
             )
         if limit_names:
             raise ValueError(f"the columns {limit_names} are made on the host alone; ask for intervals and quantiles.")
-        names = (*end_names, *level_names)
-        p = jnp.ones(1) if bin_stat is None else self.bin_shares.combiner.finish(bin_stat).probability.astype(float)
-        leaf_quantiles = jnp.stack(self.bins.quantiles(p, levels, jnp)) if self.law.weight < 1 and names else None
-        moments = Moments(columns["mean"], columns["aleatoric"], columns["epistemic"])
-        quantiles = self.law.quantile(moments, levels, leaf_quantiles, jnp)
-        quantiles = self.law.on_grid(quantiles, jnp) if self.law.step else quantiles
-        if self.support != (-math.inf, math.inf):
-            quantiles = jnp.clip(quantiles, *self.support)
-        outputs = columns if self.moments.separates_doubt else {name: columns[name] for name in ("mean", "std")}
-        return outputs | {name: quantiles[i] for i, name in enumerate(names)}
 
     def quantile(self, X: Any, levels: np.ndarray, moments: Moments | None = None) -> np.ndarray:
-        """Return quantiles ``[instances levels]``; ``moments`` are those of X, if known already."""
+        """Return the quantiles ``[instances levels]`` for instances X; ``moments`` are theirs, if known already."""
         return self.distribution(X, moments).quantile(levels)
 
     def distribution(
@@ -365,7 +389,7 @@ class BoundLaw:
         return NumberDistribution(self.law, self.bins, moments, shares=shares, support=self.support, strata=strata)
 
     def _shares(self, X: Any) -> np.ndarray:
-        """Return the probabilities of the bins, the mean of the leaves' shares, ``[instances bins]``."""
+        """Return the probability of each bin for the instances X ``[instances bins]``; 1 if there is a single bin."""
         if self.bin_shares is None:
             return np.ones((len(self.moments.answer(X).mean), 1))
         return np.asarray(self.bin_shares.probability(X))
@@ -375,53 +399,78 @@ class BoundLaw:
 
         ``strata`` are the numbers of the rows' strata, if known already.
         """
-        (coverage, _, limits), levels = self.request, self.request.levels
+        levels = self.request.levels
+        limits = self.request.limits
         moments = self.moments.answer(X)
-        n_rows, n_ends = len(moments.mean), 2 * len(coverage)
-        distribution, mean, std = None, moments.mean, moments.std
+        n_rows = len(moments.mean)
+        mean, std = moments.mean, moments.std
+        values = np.zeros((n_rows, len(levels)))
+        chances = np.zeros((n_rows, len(limits)))
         if len(levels) or limits or self.law.target_map is not None:
             distribution = self.distribution(X, moments, strata)
-        if self.law.target_map is not None:
-            assert distribution is not None
-            mean, std = self.law.target_map.inverse(mean), distribution.std
-        values, chances = np.zeros((n_rows, len(levels))), np.zeros((n_rows, len(limits)))
-        if distribution is not None:
-            values = distribution.quantile(levels) if len(levels) else values
-            chances = distribution.exceeds(np.tile(limits, (n_rows, 1))) if limits else chances
-        return NumberAnswer(moments, mean, std, values[:, :n_ends], values[:, n_ends:], chances, self.request.names)
+            if self.law.target_map is not None:
+                mean = self.law.target_map.inverse(mean)
+                std = distribution.std
+            if len(levels):
+                values = distribution.quantile(levels)
+            if limits:
+                chances = distribution.exceeds(np.tile(limits, (n_rows, 1)))
+        n_ends = 2 * len(self.request.coverage)
+        return NumberAnswer(
+            moments=moments,
+            mean=mean,
+            std=std,
+            interval=values[:, :n_ends],
+            quantiles=values[:, n_ends:],
+            exceeds=chances,
+            names=self.request.names,
+        )
 
     def blank_answer(self) -> NumberAnswer:
         """Return an answer of zeros for one instance, with the columns of `answer`."""
         ends, quantiles, chances = (np.zeros((1, len(names))) for names in self.request.names)
         zero = np.zeros(1)
-        return NumberAnswer(Moments(zero, zero, zero), zero, zero, ends, quantiles, chances, self.request.names)
+        return NumberAnswer(
+            moments=Moments(zero, zero, zero),
+            mean=zero,
+            std=zero,
+            interval=ends,
+            quantiles=quantiles,
+            exceeds=chances,
+            names=self.request.names,
+        )
 
 
 def _rank_knots(z: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the knots (levels, z) of the quantiles by `_by_rank`, of residuals ``z`` that count by ``weights``.
+    """Return (levels, quantiles of ``z``) as `NumberLaw.knots` does, for quantiles by rank (`_by_rank`).
 
-    That rounds ranks up above the median, and down below it. So of z = 1, 2, 4 with equal weights the quantile is 1 at
-    levels below .5, 2 at .5, and 4 above: the levels are 0, .5, .5, .5, .5, 1 and the quantiles 1, 1, 2, 2, 4, 4.
+    ``z`` are residuals, of which each counts as often as its weight says. `_by_rank` rounds ranks up above the median,
+    and down below it. So of z = 1, 2, 4 with equal weights the quantile is 1 at levels below .5, 2 at .5, and 4 above:
+    the levels are 0, .5, .5, .5, .5, 1 and the quantiles 1, 1, 2, 2, 4, 4.
     """
-    unit, ends = unit_weight(weights), np.cumsum(weights)
+    unit = unit_weight(weights)
+    ends = np.cumsum(weights)
     total = ends[-1] + unit  # a new row counts, too
-    upper_steps, lower_steps = ends / total / (1 - SHARE), (ends + unit) / total / (1 + SHARE)
+    upper_steps = ends / total / (1 - SHARE)
+    lower_steps = (ends + unit) / total / (1 + SHARE)
     steps = np.maximum(upper_steps, np.minimum(lower_steps, 0.5))[:-1]  # the level of the step from each z to the next
     return np.r_[0, np.repeat(steps, 2), 1], np.repeat(z, 2)
 
 
 def _window_knots(z: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the knots (levels, z) of the quantiles by `weighted_quantiles`, of residuals ``z`` with these weights.
+    """Return (levels, quantiles of ``z``) as `NumberLaw.knots` does, for quantiles by `weighted_quantiles`.
 
-    A quantile is the mean of z over a window of one row's weight. It has a knot where either end of the window passes
-    from one z to the next. So of z = 1, 2, 4 with weights 2, 1, 1 windows start at 0, 1, 2, 3: the levels are 0, 1/3,
-    2/3, 1 and the quantiles 1, 1, 2, 4.
+    ``z`` are residuals, of which each counts as often as its weight says. A quantile is the mean of z over a window of
+    one row's weight. It has a knot where either end of the window passes from one z to the next. So of z = 1, 2, 4 with
+    weights 2, 1, 1 windows start at 0, 1, 2, 3: the levels are 0, 1/3, 2/3, 1 and the quantiles 1, 1, 2, 4.
     """
-    unit, ends = unit_weight(weights), np.cumsum(weights)
+    unit = unit_weight(weights)
+    ends = np.cumsum(weights)
     last_start = ends[-1] - unit
     if len(z) == 1 or last_start <= 0:  # one row at most
         return np.array([0.0, 1.0]), np.full(2, np.average(z, weights=weights))
     start = np.unique(np.clip(np.r_[0, ends, ends - unit], 0, last_start))
+    # Sums of z up to both ends of each window, and the first and the last z in it.
     sums = [np.interp(end, np.r_[0, ends], np.r_[0, np.cumsum(weights * z)]) for end in (start, start + unit)]
     first = np.minimum(np.searchsorted(ends, start * (1 + SHARE), side="right"), len(z) - 1)
     last = np.searchsorted(ends - weights, (start + unit) * (1 - SHARE)) - 1
@@ -431,13 +480,15 @@ def _window_knots(z: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _by_rank(residuals: np.ndarray, weights: np.ndarray, level: float) -> float:
-    """Return the residual at the conformal rank of a level: the rank is rounded away from the median.
+    """Return the residual at the conformal rank of ``level``: the rank is rounded away from the median.
 
     ``residuals`` ascend, and ``weights`` say how often each counts. A new row counts with the weight `unit_weight`.
     Raises a ValueError if the rank lies beyond the residuals.
     """
-    n, is_upper = len(residuals), level >= 0.5
-    unit, ends = unit_weight(weights), np.cumsum(weights)
+    n = len(residuals)
+    is_upper = level >= 0.5
+    unit = unit_weight(weights)
+    ends = np.cumsum(weights)
     total = ends[-1] if n else 0.0
     if is_upper:
         index = int(np.searchsorted(ends, (total + unit) * level * (1 - SHARE)))
@@ -464,7 +515,7 @@ def fit_law(
     score: str = "interval_score",
     sample_weight: np.ndarray | None = None,
 ) -> NumberLaw:
-    """Return the law with the best score on rows whose answers do not know their targets.
+    """Return the law with the best score on rows whose answers were made without their targets.
 
     Parameters
     ----------
@@ -489,10 +540,10 @@ def fit_law(
     error = float(np.average(difference**2, weights=sample_weight)) if len(difference) else 0.0
 
     def make_law(weight: float, added: float) -> NumberLaw:
-        """Return the law of this weight and floor, with the residuals that it standardises, in ascending order."""
+        """Return the law with a ``weight`` and a floor ``added``, and with its standardised residuals."""
         # Of the leaves' spread alone: rows that are ranked must not decide by what residuals are divided.
         min_deviation = 1e-6 * (math.sqrt(spread) or 1.0)
-        candidate = NumberLaw(weight, added, min_deviation, np.zeros(0), law == "conformal")
+        candidate = NumberLaw(weight, added, min_deviation, residuals=np.zeros(0), is_by_rank=law == "conformal")
         residuals, weights = in_order(difference / candidate.deviation(moments), sample_weight)
         return candidate._replace(residuals=residuals, weights=weights)
 
@@ -501,27 +552,39 @@ def fit_law(
     if law == "bins":
         return make_law(0.0, 0.0)
     levels = np.array(LEVELS[score])
-    weights, by_leaves = (WEIGHTS, leaf_quantiles(levels)) if law == "learned" else ((1.0,), np.zeros(()))
-    best_law, least_loss = make_law(1.0, 0.0), math.inf
+    weights: tuple[float, ...] = (1.0,)
+    by_leaves = np.zeros(())
+    if law == "learned":
+        weights = WEIGHTS
+        by_leaves = leaf_quantiles(levels)
+    best_law = make_law(1.0, 0.0)
+    least_loss = math.inf
     for floor in FLOORS:
         candidate = make_law(1.0, floor * error)
-        by_residuals = candidate.quantile(moments, levels, None)
+        by_residuals = candidate.quantile(moments, levels, leaf_quantiles=None)
         for weight in weights:
             blend = by_residuals if weight == 1 else weight * by_residuals + (1 - weight) * by_leaves
             loss = pinball(blend, y, levels, sample_weight)
             if loss < least_loss * (1 - 1e-9):  # of equal losses the first wins, with the largest floor
-                best_law, least_loss = candidate._replace(weight=weight), loss
+                best_law = candidate._replace(weight=weight)
+                least_loss = loss
     return best_law._replace(weight=0.0, is_local=True) if law == "neighbours" else best_law
 
 
 def order_of(residuals: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Return the positions of residuals of positive weight (None: all), in ascending order of residuals."""
+    """Return the positions of the residuals with a ``weight`` above 0, in ascending order of the residuals.
+
+    ``weight`` None: all residuals.
+    """
     order = np.argsort(residuals, kind="stable")
     return order if weight is None else order[weight[order] > 0]
 
 
 def in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the residuals of positive weight in ascending order, and their weights; no weights if all are equal."""
+    """Return (residuals with a ``weight`` above 0 in ascending order, their weights).
+
+    The weights are empty if all are equal, or ``weight`` is None: all residuals then count alike.
+    """
     order = order_of(residuals, weight)
     if weight is None:
         return residuals[order], np.zeros(0)
@@ -530,9 +593,10 @@ def in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarr
 
 
 def pinball(quantiles: np.ndarray, y: np.ndarray, levels: np.ndarray, weight: np.ndarray | None) -> float:
-    """Return the mean pinball loss of quantiles ``[rows levels]`` for targets y ``[rows]``, by ``weight`` (None: 1).
+    """Return the mean pinball loss of ``quantiles [rows levels]`` for the targets ``y [rows]``.
 
-    For the two levels of an interval's ends, this loss is in proportion to the interval score.
+    ``weight`` says how often each row counts; None: once. For the two levels of an interval's ends, this loss is in
+    proportion to the interval score.
     """
     difference = y[:, None] - quantiles
     return float(

@@ -65,10 +65,15 @@ class LeafScales:
 
     @classmethod
     def of(cls, table: ScaleTable) -> "LeafScales":
-        """Return the scales that a kept table describes; raises a ValueError if the table is damaged."""
-        trees, values, base = check_trees(table.trees), np.asarray(table.table), table.base
-        if values.dtype.kind != "f" or values.shape != (trees.n_trees * trees.n_nodes, 2):
-            raise ValueError(f"the table of leaves has {values.dtype} and shape {values.shape}; expected pairs.")
+        """Return the scales that the contents ``table`` of a file describe; raises a ValueError if they are damaged."""
+        trees = check_trees(table.trees)
+        values = np.asarray(table.table)
+        base = table.base
+        shape = (trees.n_trees * trees.n_nodes, 2)
+        if values.dtype.kind != "f" or values.shape != shape:
+            raise ValueError(
+                f"the table of leaves has {values.dtype} and shape {values.shape}; expected floats of shape {shape}."
+            )
         if table.link not in LINKS or base.shape != (2,) or base.dtype != np.float64:
             raise ValueError(f"scales have the link {table.link!r:.40} and a base of shape {base.shape}.")
         if not (np.isfinite(values).all() and np.isfinite([*base, table.floor, table.spread]).all()):
@@ -89,33 +94,45 @@ class LeafScales:
 
     @property
     def support(self) -> tuple[float, float]:
-        """The range of the model's means, which no quantile leaves."""
+        """The range in which the model's means and quantiles lie: that of the inverse of its link."""
         return LINKS[self.kept.link][1]
 
     def answer(self, X: InstancesLike) -> Moments:
-        """Return the mean and s² of each instance; raise an error for X that a bound forest would refuse."""
+        """Return the moments of each instance: its mean, s² as the aleatoric variance, and an epistemic variance of 0.
+
+        ``X`` are instances as for `bind`, whose errors are raised.
+        """
         return self._moments(np.asarray(self._sums(X), np.float64), np)
 
     def _moments(self, sums: Any, xp: Any) -> Moments:
-        """Return the moments for the two ``sums [... 2]`` over trees; ``xp`` is NumPy or ``jax.numpy``."""
-        mean, log_square = sums[..., 0] + self.kept.base[0], sums[..., 1] + self.kept.base[1]
+        """Return the moments for ``sums [... 2]``: the sums over trees of values, and of steps of log s².
+
+        ``xp`` is the module of the array ``sums``: NumPy or ``jax.numpy``.
+        """
+        raw_mean = sums[..., 0] + self.kept.base[0]
+        log_square = sums[..., 1] + self.kept.base[1]
         square = xp.exp(xp.clip(log_square, -LARGEST_LOG, LARGEST_LOG)) + self.kept.floor
-        return Moments(LINKS[self.kept.link][0](mean, xp), square, xp.zeros_like(square))
+        inverse_link, _ = LINKS[self.kept.link]
+        return Moments(mean=inverse_link(raw_mean, xp), aleatoric=square, epistemic=xp.zeros_like(square))
 
     @cached_property
     def parts(self) -> tuple[BoundForest]:
-        """The bound forests that the model answers by, as `to_onnx` and `shard` ask: here one, of both sums."""
+        """The bound forests that the model answers by, as `to_onnx` and `shard` ask: here one, which adds both sums."""
         return (bind_table(self.kept.trees, self.kept.table, LeafSum()),)
 
     def over(self, transform: Callable[[Any], Any]) -> "LeafScales":
         """Return the scales with their bound forest replaced by ``transform(forest)``, as `shard` does."""
-        scales, (bound,) = object.__new__(LeafScales), self.parts
+        scales = object.__new__(LeafScales)
+        (bound,) = self.parts
         forest = transform(bound)
         vars(scales).update(vars(self) | {"parts": (forest,), "_sums": lambda X: forest.answer(X).value})
         return scales
 
     def of_sums(self, stat: Any) -> dict[str, Any]:
-        """Return one instance's moments, by name, from the merged sums ``stat``, inside a 64-bit JAX program."""
+        """Return one instance's mean, std, aleatoric and epistemic variance, by name, inside a 64-bit JAX program.
+
+        ``stat`` is the merged statistic of `LeafSum`.
+        """
         moments = self._moments(stat.high.astype(float) + stat.low.astype(float), jnp)
         zero = jnp.zeros_like(moments.mean)
         columns = {"mean": moments.mean, "std": jnp.sqrt(moments.aleatoric)}
@@ -125,7 +142,7 @@ class LeafScales:
 def scale_steps(
     leaves: np.ndarray, residual: np.ndarray, weight: np.ndarray, shrinkages: Sequence[float], n_nodes: int
 ) -> tuple[float, np.ndarray]:
-    r"""Return the base of log s² and each leaf's step ``[shrinkages trees nodes]``, learned from residuals.
+    r"""Return (base of log s², step of each leaf ``[shrinkages trees nodes]``), learned from residuals.
 
     .. math:: u = \nu\,\frac{\sum_i w_i\,(e_i - \eta_i)}{\sum_i w_i + \lambda}, \quad
               e_i = \log\big(|r_i| + 0.05\,\sigma\big)^2
@@ -148,24 +165,28 @@ def scale_steps(
     log_square = 2 * np.log(np.abs(residual) + OFFSET * rms)
     base = float(np.average(log_square, weights=weight))
     remainder = np.tile(log_square - base, (len(shrinkages), 1))
-    steps, is_unweighted = np.zeros((len(shrinkages), len(leaves), n_nodes)), (weight == 1).all()
+    steps = np.zeros((len(shrinkages), len(leaves), n_nodes))
+    is_unweighted = (weight == 1).all()
     for t, leaf in enumerate(leaves):  # in order: each tree learns what the trees before it left of log |r|²
         leaf = leaf.astype(np.intp)
-        rows = np.bincount(leaf, None if is_unweighted else weight, n_nodes)
-        for step, rest, shrinkage in zip(steps[:, t], remainder, shrinkages, strict=True):
-            step[:] = RATE * np.bincount(leaf, rest if is_unweighted else weight * rest, n_nodes) / (rows + shrinkage)
-            rest -= step.take(leaf)
+        n_rows = np.bincount(leaf, None if is_unweighted else weight, n_nodes)
+        for k, shrinkage in enumerate(shrinkages):
+            weighted = remainder[k] if is_unweighted else weight * remainder[k]
+            steps[k, t] = RATE * np.bincount(leaf, weighted, n_nodes) / (n_rows + shrinkage)
+            remainder[k] -= steps[k, t].take(leaf)
     return base, steps
 
 
 def scale_table(model: AdditiveTrees, base: float, steps: np.ndarray, floor: float, spread: float) -> ScaleTable:
-    """Return a `ScaleTable`: each node's value in a boosted model, and its step of log s² in ``steps [trees nodes]``.
+    """Return the `ScaleTable` of a boosted model with the ``steps [trees nodes]`` of log s².
 
     ``base`` is added to the sum of steps, and ``floor`` to s²; ``spread`` is the mean square of the residuals.
     """
-    value, is_leaf = np.asarray(model.values, np.float64)[:, :, 0], np.asarray(model.trees.is_leaf)
+    value = np.asarray(model.values, np.float64)[:, :, 0]
+    is_leaf = np.asarray(model.trees.is_leaf)
     # Less the middle of each tree's leaves: a base that a library hides in a tree takes no digits from the others.
-    low, high = (end(np.where(is_leaf, value, -limit), axis=1) for end, limit in ((np.min, -np.inf), (np.max, np.inf)))
+    low = np.min(np.where(is_leaf, value, np.inf), axis=1)
+    high = np.max(np.where(is_leaf, value, -np.inf), axis=1)
     middle = low + (high - low) / 2
     value = np.where(is_leaf, value - middle[:, None], 0)
     table = np.stack([value, steps], axis=-1).reshape(-1, 2)

@@ -61,24 +61,32 @@ class MomentSums(Combiner[Any]):
     merge: ClassVar[PyTree] = {"mean": "exact_sum", "variance": "sum", "square": ["exact_sum", "sum"], "number": "sum"}
 
     def lift(self, counts: Array) -> PyTree:
-        """Return a leaf's columns, which stand in ``counts [... columns]``, by name; and 1 as its number of trees."""
+        """Return a leaf's statistic by name: its columns, which ``counts [... columns]`` hold, and 1 as "number"."""
         mean, variance, *square = (counts[..., i] for i in range(4))
         return {"mean": mean, "variance": variance, "square": square, "number": jnp.ones((), counts.dtype)}
 
     def finish(self, stat: PyTree) -> PyTree:
-        """Return the sums ``stat`` as they are; `in_doubles` divides them in float64."""
+        """Return the sums ``stat`` unchanged; `in_doubles` divides them in float64."""
         return stat
 
     def in_doubles(self, sums: PyTree, xp: Any = np) -> tuple[Any, Any, Any]:
-        """Return mean, mean variance and variance of the means; ``sums`` are `finish`'s in float64, as arrays of xp."""
-        (high, low), ((square, square_low), square_rest), n_trees = sums["mean"], sums["square"], sums["number"]
-        mean, square = (high + low) / n_trees, (square + (square_low + square_rest)) / n_trees
-        variance = square - mean**2
+        """Return (mean of the leaves' means, mean of their variances, variance of their means).
+
+        ``sums`` are those of `finish` in float64, as arrays of the module ``xp``: NumPy or ``jax.numpy``.
+        """
+        n_trees = sums["number"]
+        # Exact sums are pairs of floats.
+        mean_high, mean_low = sums["mean"]
+        (square_high, square_low), square_rest = sums["square"]
+        mean = (mean_high + mean_low) / n_trees
+        mean_square = (square_high + (square_low + square_rest)) / n_trees
+        variance = mean_square - mean**2
         # Where trees agree, the difference is rounding.
-        return mean, sums["variance"] / n_trees, xp.where(variance < AGREED * square, 0.0, variance)
+        epistemic = xp.where(variance < AGREED * mean_square, 0.0, variance)
+        return mean, sums["variance"] / n_trees, epistemic
 
     def of_one(self, stat: PyTree) -> tuple[Any, Any, Any]:
-        """Return mean, mean variance and variance of the means for the sums ``stat``, inside a 64-bit JAX program."""
+        """Return the three numbers of `in_doubles` for the merged statistic ``stat``, inside a 64-bit JAX program."""
         return self.in_doubles(jax.tree.map(lambda part: part.astype(float), stat), jnp)
 
 
@@ -91,9 +99,10 @@ class MomentsByTree(Combiner[Any]):
     merge: ClassVar[PyTree] = {"mean": "collect", "variance": "sum"}
 
     def lift(self, counts: Array) -> PyTree:
-        """Return a leaf's numbers by name: "mean", the list of it and what its rounding lost, and "variance".
+        """Return a leaf's statistic by name: "mean", a list of two floats that add up to it, and "variance".
 
-        ``counts [... 3]`` hold the mean, the variance, and what rounding the mean lost.
+        ``counts [... 3]`` hold a leaf's mean as a float, its variance, and the remainder that rounding took from the
+        mean.
         """
         return {"mean": [counts[..., 0], counts[..., 2]], "variance": counts[..., 1]}
 
@@ -108,8 +117,8 @@ class MomentsByTree(Combiner[Any]):
         def include(carry: tuple[Array, ...], tree: list[Array]) -> tuple[tuple[Array, ...], None]:
             """Add a tree's leaf to the carry, and return the carry and None, as `jax.lax.scan` expects.
 
-            The carry: number of trees, the first tree's mean, two floats that add up to the sum of offsets from that
-            mean, and Welford's mean and sum of squared deviations of the offsets.
+            The carry: number of trees, the first tree's mean, and two floats that add up to the sum of offsets from
+            that mean. Last are Welford's mean and sum of squared deviations of the offsets.
             """
             n_trees, origin, high, low, mean, squares = carry
             is_present = ~jnp.isnan(tree[0])
@@ -128,12 +137,15 @@ class MomentsByTree(Combiner[Any]):
         return origin, *means
 
     def in_doubles(self, parts: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Return mean, mean variance and variance of the means, from `finish`'s five arrays ``parts`` in float64."""
+        """Return (mean of the leaves' means, mean of their variances, variance of their means).
+
+        ``parts`` are the five arrays of `finish`, in float64.
+        """
         origin, shift, rest, aleatoric, epistemic = parts
         return origin + (shift + rest), aleatoric, epistemic
 
     def of_one(self, stat: PyTree) -> tuple[Any, Any, Any]:
-        """Return mean, mean variance and variance of the means for leaves ``stat``, inside a 64-bit JAX program."""
+        """Return the three numbers of `in_doubles` for the merged statistic ``stat``, inside a 64-bit JAX program."""
         high, low = (part.astype(float) for part in stat["mean"])
         means = high + low
         offset = means - means[0]
@@ -224,54 +236,43 @@ class LeafMoments:
         shrinkage: float = 0.0,
     ):
         check_within("shrinkage", shrinkage, "[0, inf)", ", in rows")
-        trees, mean, row_moments, reason = leaf_means(model)
+        leaves = leaf_means(model)
+        trees, mean = leaves.trees, leaves.mean
         if (X is None) != (y is None):
             raise ValueError("X and y are given together or not at all; pass both.")
         if X is None and weight is not None:
             raise ValueError("weight is read with the rows X and y alone; pass these, or leave weight out.")
         if X is not None:
-            size, variance = _count_rows(trees, X, y, weight)
-        elif row_moments is None:
-            raise ValueError(f"{reason} Pass the rows X and y to be counted in its leaves.")
+            n_rows, variance = _count_rows(trees, X, y, weight)
+        elif leaves.row_moments is None:
+            raise ValueError(f"{leaves.why} Pass the rows X and y to be counted in its leaves.")
         else:
-            size, variance = row_moments
+            n_rows, variance = leaves.row_moments
         is_leaf = np.asarray(trees.is_leaf)
-        pooled = np.average(variance[is_leaf], weights=size[is_leaf]) if size[is_leaf].any() else 0.0
-        divisor = size + float(shrinkage)
-        variance = np.where(divisor > 0, (size * variance + shrinkage * pooled) / np.maximum(divisor, 1e-300), pooled)
+        mean_variance = np.average(variance[is_leaf], weights=n_rows[is_leaf]) if n_rows[is_leaf].any() else 0.0
+        variance = _shrink(variance, n_rows, mean_variance, shrinkage)
+        # Less the centre, means keep their digits as floats; in units of the scale none, and no variance, exceeds 1.
         low, high = mean[is_leaf].min(), mean[is_leaf].max()
         self.centre = float(low + (high - low) / 2)
-        # A leaf that weighs less than one of the rows that grew it counts as that share of a row.
-        leaf_weight = np.minimum(size[is_leaf], 1) if X is None else np.ones(np.sum(is_leaf))
-        overall_mean = np.average(mean[is_leaf], weights=leaf_weight)
-        self.spread = float(pooled + np.average((mean[is_leaf] - overall_mean) ** 2, weights=leaf_weight))
         largest = max(high - low, math.sqrt(float(variance[is_leaf].max())))
         self.scale = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0  # a power of two: division is exact
+        # A leaf that weighs less than one of the rows that grew it counts as that share of a row.
+        leaf_weight = np.minimum(n_rows[is_leaf], 1) if X is None else np.ones(np.sum(is_leaf))
+        overall_mean = np.average(mean[is_leaf], weights=leaf_weight)
+        self.spread = float(mean_variance + np.average((mean[is_leaf] - overall_mean) ** 2, weights=leaf_weight))
         offset = np.where(is_leaf, (mean - self.centre) / self.scale, 0)
-        columns = [offset, np.where(is_leaf, variance / self.scale**2, 0)]
-        remainder = offset - offset.astype(jnp.result_type(float))
-        if _is_lost(trees, offset, np.maximum(np.abs(remainder), LOST_BY_SQUARES * np.abs(offset))):
-            columns.append(remainder)
-        table = np.stack(columns, axis=-1).reshape(is_leaf.size, len(columns))
-        self.bound = _bind_moments(trees, table)
+        scaled_variance = np.where(is_leaf, variance / self.scale**2, 0)
+        self.bound = _bind_moments(trees, _leaf_table(trees, offset, scaled_variance))
 
     @classmethod
     def of(cls, leaves: "LeafTable") -> "LeafMoments":
         """Return the moments that the table ``leaves`` describes; raises a ValueError if the table is damaged."""
-        trees, table = check_trees(leaves.trees), np.asarray(leaves.table)
-        if table.dtype.kind != "f" or table.ndim != 2 or table.shape[1] not in (2, 3):
-            raise ValueError(f"the table of leaves has {table.dtype} and shape {table.shape}; expected pairs.")
-        if len(table) != trees.n_trees * trees.n_nodes:
-            raise ValueError(f"the table has {len(table)} rows for {trees.n_trees} trees of {trees.n_nodes} nodes.")
-        # In units of the scale no centred mean, and no variance, is larger than 1.
-        if not ((np.abs(table) <= 1) & (table >= [-1, 0, -1][: table.shape[1]])).all():
-            raise ValueError("the table of leaves holds means or variances beyond the scale, or none.")
-        if not (
-            np.isfinite([leaves.centre, leaves.scale, leaves.spread]).all() and leaves.scale > 0 and leaves.spread >= 0
-        ):
-            raise ValueError(f"centre={leaves.centre}, scale={leaves.scale} or spread={leaves.spread} is out of range.")
+        trees = check_trees(leaves.trees)
+        _check_leaf_table(leaves, trees)
         moments = object.__new__(cls)
-        moments.centre, moments.scale, moments.spread = float(leaves.centre), float(leaves.scale), float(leaves.spread)
+        moments.centre = float(leaves.centre)
+        moments.scale = float(leaves.scale)
+        moments.spread = float(leaves.spread)
         moments.bound = _bind_moments(trees, leaves.table)
         return moments
 
@@ -289,7 +290,7 @@ class LeafMoments:
 
     @cached_property
     def is_pure(self) -> bool:
-        """Whether the targets within each leaf are all equal, while leaves differ."""
+        """Whether each leaf's targets are all equal, up to rounding, while leaves differ."""
         largest_variance = self.scale**2 * float(np.asarray(self.bound.forest.count_table)[:, 1].max(initial=0))
         # Up to rounding of variances and means.
         return largest_variance < 1e-9 * self.spread and math.sqrt(self.spread) > 1e-12 * abs(self.centre)
@@ -335,7 +336,7 @@ class LeafMoments:
             return self._scaled(*combiner.in_doubles(sums))
 
     def _scaled(self, mean: Any, aleatoric: Any, epistemic: Any) -> Moments:
-        """Return moments in units of the target, given those of the centred and scaled means."""
+        """Return moments in units of the target; the arguments are those of the centred and scaled means."""
         return Moments(self.centre + self.scale * mean, self.scale**2 * aleatoric, self.scale**2 * epistemic)
 
     @property
@@ -350,7 +351,10 @@ class LeafMoments:
         return moments
 
     def of_sums(self, stat: PyTree) -> dict[str, Any]:
-        """Return an instance's answer, by name, from the merged statistic ``stat``, inside a 64-bit JAX program."""
+        """Return one instance's mean, std, aleatoric and epistemic variance, by name, inside a 64-bit JAX program.
+
+        ``stat`` is the merged statistic of the bound forest's combiner.
+        """
         combiner: Any = self.bound.combiner
         moments = self._scaled(*combiner.of_one(stat))
         std = jnp.sqrt(moments.aleatoric + moments.epistemic)
@@ -364,14 +368,55 @@ class LeafTable(NamedTuple):
     """
 
     trees: Trees
-    table: Array
+    table: Array  # ``[trees·nodes 2]``, or ``[trees·nodes 3]`` with remainders
     centre: float
     scale: float
     spread: float
 
 
+def _check_leaf_table(leaves: LeafTable, trees: Trees) -> None:
+    """Raise a ValueError unless the table ``leaves`` fits its ``trees``, and its numbers are in range."""
+    table = np.asarray(leaves.table)
+    if table.dtype.kind != "f" or table.ndim != 2 or table.shape[1] not in (2, 3):
+        raise ValueError(
+            f"the table of leaves has {table.dtype} and shape {table.shape}; expected floats in two or three columns."
+        )
+    if len(table) != trees.n_trees * trees.n_nodes:
+        raise ValueError(f"the table has {len(table)} rows for {trees.n_trees} trees of {trees.n_nodes} nodes.")
+    # In units of the scale no centred mean, no variance and no remainder is larger than 1; a variance is not negative.
+    least = [-1, 0, -1][: table.shape[1]]
+    if not ((np.abs(table) <= 1) & (table >= least)).all():
+        raise ValueError("the table of leaves holds means or variances beyond the scale, or none.")
+    is_finite = np.isfinite([leaves.centre, leaves.scale, leaves.spread]).all()
+    if not (is_finite and leaves.scale > 0 and leaves.spread >= 0):
+        raise ValueError(f"centre={leaves.centre}, scale={leaves.scale} or spread={leaves.spread} is out of range.")
+
+
+def _shrink(variance: np.ndarray, n_rows: np.ndarray, mean_variance: Any, shrinkage: float) -> np.ndarray:
+    """Return the leaves' variances drawn towards ``mean_variance`` by ``shrinkage`` rows, ``[trees nodes]``.
+
+    ``variance`` and ``n_rows``, the weight of the rows in each leaf, are ``[trees nodes]``. Leaves without rows get
+    ``mean_variance``.
+    """
+    divisor = n_rows + float(shrinkage)
+    shrunk = (n_rows * variance + shrinkage * mean_variance) / np.maximum(divisor, 1e-300)
+    return np.where(divisor > 0, shrunk, mean_variance)
+
+
+def _leaf_table(trees: Trees, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Return the table of a `LeafTable` from its centred and scaled means and variances, both ``[trees nodes]``.
+
+    It has a column of remainders where floats would lose the differences between sibling leaves.
+    """
+    columns = [mean, variance]
+    remainder = mean - mean.astype(jnp.result_type(float))
+    if _is_lost(trees, mean, np.maximum(np.abs(remainder), LOST_BY_SQUARES * np.abs(mean))):
+        columns.append(remainder)
+    return np.stack(columns, axis=-1).reshape(mean.size, len(columns))
+
+
 def _bind_moments(trees: Trees, table: Array | np.ndarray) -> BoundForest:
-    """Return trees bound to the rows of a `LeafTable`, by `MomentsByTree` for three columns, else `MomentSums`.
+    """Return ``trees`` bound to the columns of a `LeafTable`: by `MomentsByTree` if there are three, else `MomentSums`.
 
     For `MomentSums` two columns are added, whose sum is the squared mean: one float would lose digits.
     """
@@ -387,7 +432,10 @@ def _bind_moments(trees: Trees, table: Array | np.ndarray) -> BoundForest:
 
 
 def bind_table(trees: Trees, table: Array, combiner: Combiner[Any]) -> BoundForest:
-    """Return trees bound to a combiner that reads rows of ``table [trees*nodes numbers]`` in place of counts."""
+    """Return ``trees`` bound to a ``combiner`` that reads a node's row of ``table`` in place of class counts.
+
+    ``table [trees*nodes numbers]`` has a row for each node, tree after tree.
+    """
     n_columns = table.shape[1]
     forest = Forest(
         trees=trees,
@@ -412,9 +460,9 @@ class LeafMeans(NamedTuple):
 
 
 def leaf_means(model: Any) -> LeafMeans:
-    """Return the leaves' means and variances of a regression forest; a `LeafMeans` is returned as it is.
+    """Return the means, and if it has them the variances, of the leaves of a regression forest ``model``.
 
-    Raises a TypeError or a ValueError for models that `LeafMoments` does not take.
+    A `LeafMeans` is returned unchanged. Raises a TypeError or a ValueError for models that `LeafMoments` does not take.
     """
     if isinstance(model, LeafMeans):
         return model
@@ -437,7 +485,8 @@ def leaf_means(model: Any) -> LeafMeans:
     if ensemble.link != "identity":
         raise ValueError(f"model is a {name} whose sums go through {ensemble.link!r}: its leaves hold no targets.")
     mean = np.asarray(ensemble.values, np.float64)[:, :, 0] * ensemble.n_trees + float(np.asarray(ensemble.base)[0])
-    return LeafMeans(ensemble.trees, mean, None, f"model is a {name}, whose leaves hold no variances.")
+    why = f"model is a {name}, whose leaves hold no variances."
+    return LeafMeans(ensemble.trees, mean, row_moments=None, why=why)
 
 
 def _read_grown_leaves(model: Any, name: str) -> LeafMeans:
@@ -452,30 +501,32 @@ def _read_grown_leaves(model: Any, name: str) -> LeafMeans:
     is_leaf = np.asarray(trees.is_leaf)
     first_tree = getattr(model, "estimators_", [model])[0]
     if first_tree.criterion not in VARIANCES:
-        reason = f"model is a {name} grown by {first_tree.criterion!r}, whose leaves hold no variances."
-        return LeafMeans(trees, mean, None, reason)
+        why = f"model is a {name} grown by {first_tree.criterion!r}, whose leaves hold no variances."
+        return LeafMeans(trees, mean, row_moments=None, why=why)
     eps = float(np.finfo(np.float64).eps)
     # Rounding errors of scikit-learn's variances, which are differences of float64 sums of squares.
     rounding = 8 * eps * np.sqrt(np.maximum(size, 1)) * mean**2
-    spread, largest = float(np.var(mean[is_leaf])), float(np.abs(mean[is_leaf]).max())
+    spread = float(np.var(mean[is_leaf]))
+    largest = float(np.abs(mean[is_leaf]).max())
     reference = max(float(np.mean(variance[is_leaf])), spread)
     # Single leaves without bags have one mean: nothing tells constant targets from variances that are lost.
     has_bags = getattr(model, "bootstrap", False) and len(mean) > 1
     unclear = not has_bags and is_leaf[:, 0].all() and largest > 0 and size[:, 0].max() > 1
     all_lost = rounding[is_leaf].max() > LOST * reference and (unclear or spread > (8 * eps * largest) ** 2)
     if all_lost or _is_lost(trees, mean, np.sqrt(LOST * rounding)):
-        reason = (
+        why = (
             f"model is a {name} of targets up to {largest:.6g} that differ by so little, if at all, that the variances "
             "which scikit-learn keeps have lost their digits."
         )
-        return LeafMeans(trees, mean, None, reason)
+        return LeafMeans(trees, mean, row_moments=None, why=why)
     return LeafMeans(trees, mean, (size, np.where(variance > rounding, variance, 0)))
 
 
 def checked_target(y: Any, n: int, name: str = "y", *, squared: bool = False) -> np.ndarray:
-    """Return targets y as float64 ``[instances]``; raises a ValueError or TypeError unless these are n finite numbers.
+    """Return the targets ``y`` as float64 ``[instances]``.
 
-    With ``squared`` it also raises a ValueError if squares overflow, or all underflow to 0. Messages call y ``name``.
+    Raises a ValueError or a TypeError, which calls them ``name``, unless they are n finite numbers. With ``squared`` it
+    also raises a ValueError if their squares overflow, or all underflow to 0.
     """
     check_readable(name, y)
     array = np.asarray(y)
@@ -503,9 +554,10 @@ def checked_target(y: Any, n: int, name: str = "y", *, squared: bool = False) ->
 
 
 def checked_weight(weight: Any, n: int, n_trees: int) -> np.ndarray:
-    """Return ``weight`` as ``[instances trees]``, or ``[instances 1]`` for all trees; None gives ones.
+    """Return the rows' weights as float64, ``[instances trees]``, or ``[instances 1]`` if they hold for all trees.
 
-    Raises a ValueError unless there are n weights for all trees or n for each of ``n_trees``, finite and ≥ 0.
+    None gives ones. Raises a ValueError unless there are n weights for all trees, or n for each of ``n_trees``, finite
+    and ≥ 0.
     """
     if weight is None:
         return np.ones((n, 1))
@@ -521,12 +573,16 @@ def checked_weight(weight: Any, n: int, n_trees: int) -> np.ndarray:
 
 
 def _count_rows(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ``weight`` of the rows X in each leaf, and the variance of their targets y, both ``[trees nodes]``."""
+    """Return (weight of the rows X in each leaf, variance of their targets y), both ``[trees nodes]``.
+
+    ``weight`` is that of `LeafMoments`. Raises a ValueError if all weights are 0.
+    """
     leaves = np.asarray(leaf_index(trees, X))
     target = checked_target(y, len(leaves), squared=True)
     weights = checked_weight(weight, len(leaves), trees.n_trees)
     # Centred, so that sums of targets keep their digits.
-    target = target - (target[has_weight].mean() if (has_weight := weights.any(axis=1)).any() else 0)
+    has_weight = weights.any(axis=1)
+    target = target - (target[has_weight].mean() if has_weight.any() else 0)
     size, variance = np.zeros((2, trees.n_trees, trees.n_nodes))
     for t, leaf in enumerate(leaves.T):
         tree_weight = weights[:, min(t, weights.shape[1] - 1)]  # one column serves all trees
@@ -540,11 +596,13 @@ def _count_rows(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, 
 
 
 def _is_lost(trees: Trees, mean: np.ndarray, error: np.ndarray) -> bool:
-    """Return whether, in over 1 % of pairs of sibling leaves, ``error`` exceeds `LOST` of the gap of their means.
+    """Return whether rounding hides the gap between the means of sibling leaves, in over 1 % of the pairs of siblings.
 
-    ``mean`` and ``error`` are ``[trees nodes]``. Pairs with means that are equal up to rounding lose nothing.
+    A gap is hidden if the rounding error of a mean exceeds `LOST` times the gap. ``mean`` and ``error``, the rounding
+    errors, are ``[trees nodes]``. Means that are equal up to rounding have no gap.
     """
-    is_leaf, child = np.asarray(trees.is_leaf), np.asarray(trees.child)
+    is_leaf = np.asarray(trees.is_leaf)
+    child = np.asarray(trees.child)
     left = np.where(is_leaf, 0, child)
     right = np.minimum(left + 1, child.shape[1] - 1)
 
@@ -553,6 +611,10 @@ def _is_lost(trees: Trees, mean: np.ndarray, error: np.ndarray) -> bool:
         return [np.take_along_axis(array, side, axis=1) for side in (left, right)]
 
     are_leaves = ~is_leaf & np.logical_and(*of_siblings(is_leaf))
-    gap, size = np.abs(np.subtract(*of_siblings(mean)))[are_leaves], np.abs(of_siblings(mean)[0])[are_leaves]
-    is_lost = np.abs(np.stack(of_siblings(error))).max(axis=0)[are_leaves] > LOST * gap
-    return bool(np.mean(is_lost & (gap > 1e-13 * size)) > 0.01) if len(gap) else False
+    left_mean, right_mean = of_siblings(mean)
+    gap = np.abs(left_mean - right_mean)[are_leaves]
+    if not len(gap):
+        return False
+    largest_error = np.abs(np.stack(of_siblings(error))).max(axis=0)[are_leaves]
+    has_gap = gap > 1e-13 * np.abs(left_mean)[are_leaves]
+    return bool(np.mean((largest_error > LOST * gap) & has_gap) > 0.01)

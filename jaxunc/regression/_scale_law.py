@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ FEW_ROWS = 50
 
 
 class Fold(NamedTuple):
-    """Rows whose residuals give a model's leaves their steps, and rows of another fold, to which steps are applied."""
+    """A fold of a cross-validation: rows from whose residuals the steps of leaves are made, and other rows."""
 
     leaves: np.ndarray
     """Leaves of the rows that make steps ``[trees counted]``; ``residual`` and ``weight`` are theirs, ``[counted]``."""
@@ -36,7 +35,7 @@ class Fold(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """Settings that turn the steps of leaves into s² of a row, and the residuals divided by s."""
+    """What makes s² of a row from the steps of its leaves, and the residuals divided by s."""
 
     shrinkage: float  # λ of `scale_steps`
     gain: float
@@ -57,7 +56,7 @@ class Scale(NamedTuple):
 
 
 def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) -> Scale:
-    """Return the shrinkage, gain, length and floor of steps whose quantiles score best on the folds' other rows.
+    """Return the scale whose shrinkage, gain, length and floor give the best quantiles for the folds' other rows.
 
     Parameters
     ----------
@@ -75,65 +74,109 @@ def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) ->
         totals.append(total)
         residuals.append(fold.other_residual)
         weights.append(fold.other_weight)
+    # Rows of all folds, one fold after the other.
     base, r, w = map(np.concatenate, (bases, residuals, weights))
     total = np.concatenate(totals, axis=2)
+    # Candidates are compared on some rows alone.
     scored = np.random.default_rng(0).permutation(len(r))[:MOST_SCORED]
     log_square = base[scored] + np.array(GAINS)[:, None, None] * total[:, None, :, scored]
     log_square[:, :, 0] = 0  # no steps: one s for all rows, whose size the quantiles of residuals make up for
-    log_square = log_square.reshape(-1, *log_square.shape[2:])  # [settings lengths rows], in the order of `product`
+    # [settings lengths rows], where a setting is a pair of a shrinkage and a gain.
+    log_square = log_square.reshape(-1, *log_square.shape[2:])
     setting, length, floor = _best_setting(log_square, r[scored], w[scored], np.array(LEVELS[score]))
-    (shrinkage_index, shrinkage), gain = tuple(product(enumerate(SHRINKAGES), GAINS))[setting]
-    s = np.sqrt(np.exp(base + gain * total[shrinkage_index, length] if length else np.zeros(len(r))) + floor)
+    shrinkage_index, gain_index = divmod(setting, len(GAINS))
+    shrinkage, gain = SHRINKAGES[shrinkage_index], GAINS[gain_index]
+    # s of all rows by the best candidate, and the factor that gives r / s a mean square of 1.
+    best_log_square = base + gain * total[shrinkage_index, length] if length else np.zeros(len(r))
+    s = np.sqrt(np.exp(best_log_square) + floor)
     factor = float(np.average((r / s) ** 2, weights=w)) or 1.0
-    z, weight = r / s / math.sqrt(factor), None if (w == w[:1]).all() else w
-    by_row = *in_order(z, weight), order_of(z, weight), s * math.sqrt(factor)
-    return Scale(shrinkage, gain, length / LENGTHS, factor, factor * floor, *by_row)
+    z = r / s / math.sqrt(factor)
+    weight = None if (w == w[:1]).all() else w
+    z_ascending, z_weights = in_order(z, weight)
+    return Scale(
+        shrinkage=shrinkage,
+        gain=gain,
+        length=length / LENGTHS,
+        factor=factor,
+        floor=factor * floor,
+        residuals=z_ascending,
+        weights=z_weights,
+        order=order_of(z, weight),
+        deviation=s * math.sqrt(factor),
+    )
 
 
 def _best_setting(log_square: np.ndarray, r: np.ndarray, w: np.ndarray, levels: np.ndarray) -> tuple[int, int, float]:
-    """Return the positions of the best setting and length in ``log_square``, and the best number to add to s².
+    """Return (setting, length, added): the two positions in ``log_square``, and the number added to s², of least loss.
 
-    The best has the least pinball loss of the quantiles at ``levels``, on residuals ``r`` with weights ``w``; of equal
-    losses the first. ``log_square [settings lengths rows]`` is log s² before that number is added.
+    ``log_square [settings lengths rows]`` is log s² of the rows before a number is added. The loss is the pinball loss
+    of quantiles at ``levels``, on residuals ``r [rows]`` with weights ``w [rows]``. Of equal losses the first wins.
     """
-    best, smallest, error = (0, 0, 0.0), math.inf, float(np.average(r**2, weights=w))
+    mean_square = float(np.average(r**2, weights=w))
     weight = None if (w == w[:1]).all() else w
-    for (setting, length), _ in np.ndenumerate(log_square[:, :, 0]):
+    best = (0, 0, 0.0)
+    least_loss = math.inf
+    n_settings, n_lengths, _ = log_square.shape
+    for setting, length in np.ndindex(n_settings, n_lengths):
         square = np.exp(log_square[setting, length])
-        for floor in FLOORS if length and error else (0.0,):
-            s = np.sqrt(square + floor * error)
-            z, z_weights = (r / s, np.zeros(0)) if weight is None else in_order(r / s, weight)
-            quantiles = weighted_quantiles(z, z_weights if len(z_weights) else np.ones(len(z)), levels)
-            loss = pinball(s[:, None] * quantiles, r, levels, weight)
-            if loss < smallest * (1 - 1e-9):
-                best, smallest = (setting, length, floor * error), loss
+        # At length 0 all rows have one s, and its size does not matter.
+        floors = FLOORS if length and mean_square else (0.0,)
+        for floor in floors:
+            added = floor * mean_square
+            s = np.sqrt(square + added)
+            loss = pinball(_scaled_quantiles(r, s, weight, levels), r, levels, weight)
+            if loss < least_loss * (1 - 1e-9):
+                best = (setting, length, added)
+                least_loss = loss
     return best
 
 
-def _sum_steps(fold: Fold, shrinkages: tuple[float, ...], n_lengths: int) -> tuple[float, np.ndarray]:
-    """Return the base of log s², and the sums of steps over the first trees for a fold's other rows.
+def _scaled_quantiles(r: np.ndarray, s: np.ndarray, weight: np.ndarray | None, levels: np.ndarray) -> np.ndarray:
+    """Return each row's s times the quantiles of the residuals r / s, ``[rows levels]``; ``weight`` None: all alike."""
+    z = r / s
+    z_weights = np.zeros(0)  # empty: all count alike
+    if weight is not None:
+        z, z_weights = in_order(z, weight)
+    if not len(z_weights):
+        z_weights = np.ones(len(z))
+    return s[:, None] * weighted_quantiles(z, z_weights, levels)
 
-    The sums are ``[shrinkages lengths rows]``, for 0 to ``n_lengths`` tenths of the trees; 0 for no trees.
+
+def _sum_steps(fold: Fold, shrinkages: tuple[float, ...], n_lengths: int) -> tuple[float, np.ndarray]:
+    """Return (base of log s², sums of the steps that a fold's other rows meet in the first trees).
+
+    The sums are ``[shrinkages lengths rows]``. Length k, from 0 to ``n_lengths``, stands for the first k tenths of the
+    trees.
     """
     n_trees, n = fold.other_leaves.shape
-    totals, start = np.zeros((len(shrinkages), n_lengths + 1, n)), 0
+    totals = np.zeros((len(shrinkages), n_lengths + 1, n))
     base, steps = scale_steps(fold.leaves, fold.residual, fold.weight, shrinkages, fold.n_nodes)
+    start = 0
     for k in range(1, n_lengths + 1):
+        end = trees_of(k / LENGTHS, n_trees)
         totals[:, k] = totals[:, k - 1]
-        for t in range(start, end := trees_of(k / LENGTHS, n_trees)):
+        for t in range(start, end):
             totals[:, k] += steps[:, t].take(fold.other_leaves[t], axis=1)
         start = end
     return base, totals
 
 
 def trees_of(length: float, n_trees: int) -> int:
-    """Return how many of the first trees have steps that count: the share ``length`` of ``n_trees``."""
+    """Return how many of the first trees have steps that count: the share ``length`` of ``n_trees``, rounded."""
     return round(length * n_trees)
 
 
 def scale_law(scale: Scale, spread: float, *, by_rank: bool = False) -> NumberLaw:
-    """Return the law of a scale's standardised residuals; with ``by_rank`` quantiles are at conformal ranks.
+    """Return the law that draws quantiles from the standardised residuals of a ``scale``.
 
-    ``spread`` is the mean square of the residuals.
+    With ``by_rank`` quantiles are residuals at conformal ranks. ``spread`` is the mean square of the residuals before
+    they are divided by s.
     """
-    return NumberLaw(1.0, 0.0, 1e-6 * (math.sqrt(spread) or 1.0), scale.residuals, by_rank, scale.weights)
+    return NumberLaw(
+        weight=1.0,
+        added=0.0,
+        least=1e-6 * (math.sqrt(spread) or 1.0),
+        residuals=scale.residuals,
+        is_by_rank=by_rank,
+        weights=scale.weights,
+    )

@@ -24,7 +24,7 @@ LEAST_ROWS = 19
 
 
 class Strata(NamedTuple):
-    """Strata of rows by the values of one column, and the stratum of each residual of a law."""
+    """Strata: groups of rows with the same value of one column; and the stratum of each residual of a law."""
 
     column: Columns
     """Description of the column alone; its levels are the values that rows of the fit have."""
@@ -59,13 +59,15 @@ class Strata(NamedTuple):
         message counts rows from ``first``.
         """
         column: Any = _column(X, self.column.names, self.position)
-        return self._refuse_unseen(cast(Lookup, self.column.lookups[0]).codes(column), column, "X", first)
+        codes = cast(Lookup, self.column.lookups[0]).codes(column)
+        return self._refuse_unseen(codes, column, "X", first)
 
     def numbers_of_arrow(self, table: Any, name: str, *, are_cells: bool, first: int) -> np.ndarray:
-        """Return the stratum of each row of an Arrow table with the model's columns, in its order.
+        """Return the number of each row's stratum ``[rows]``, for an Arrow ``table`` with the columns of the fit.
 
-        ``are_cells`` says whether strings are cells of a text file. Messages call the table ``name`` and count its rows
-        from ``first``. Raises a ValueError for a value that no row of the fit had, and what `encode_arrow` raises.
+        The columns are in the fit's order. ``are_cells`` says whether strings are cells of a text file. Messages call
+        the table ``name`` and count its rows from ``first``. Raises a ValueError for a value that no row of the fit
+        had, and what `encode_arrow` raises.
         """
         column = table.select([self.position])
         if str(column.schema.types[0]) == "bool":  # a number, as in frames
@@ -74,9 +76,10 @@ class Strata(NamedTuple):
         return self._refuse_unseen(codes, column.column(0), name, first)
 
     def _refuse_unseen(self, numbers: np.ndarray, column: Any, where: str, first: int) -> np.ndarray:
-        """Return ``numbers``, the rows' strata; raise a ValueError if one is below 0, the mark of an unseen value.
+        """Return ``numbers``, those of the rows' strata, unchanged; raise a ValueError if one is negative.
 
-        The message names the first such row: its value in ``column``, the data as ``where``, its number from ``first``.
+        A negative number marks a value that no row of the fit had. The message names the first such row: its value in
+        ``column``, its data ``where``, and its number, counted from ``first``.
         """
         if len(unseen := np.flatnonzero(numbers < 0)):
             row = int(unseen[0])
@@ -96,7 +99,8 @@ class Strata(NamedTuple):
         `unit_weight` of its stratum; the message calls the rows ``what``.
         """
         n = len(self.values)
-        rows, units = np.bincount(numbers, minlength=n), [unit_weight(weight[numbers == k]) for k in range(n)]
+        rows = np.bincount(numbers, minlength=n)
+        units = [unit_weight(weight[numbers == k]) for k in range(n)]
         sizes = np.minimum(rows, np.bincount(numbers, weight, minlength=n) / units)
         if (sizes * (1 + 1e-12) < LEAST_ROWS).any():  # sums of weights are rounded
             rarest = int(np.argmin(sizes))
@@ -108,7 +112,10 @@ class Strata(NamedTuple):
             )
 
     def rename_levels(self, levels: Levels) -> "Strata":
-        """Return the strata for rows that hold values of ``levels``; fit was given the codes of these values."""
+        """Return the same strata for rows that hold values in place of codes.
+
+        ``fit`` was given codes, which are positions in ``levels.values``; rows that come later hold the values.
+        """
         values = (*levels.values, None)  # the last code is that of missing values
         value_of_stratum = [values[int(code)] for code in self._levels.values]
         present = tuple(value for value in value_of_stratum if value is not None)
@@ -118,9 +125,10 @@ class Strata(NamedTuple):
 
 
 def strata_of(X: Any, by: str | int, *, is_raw: bool) -> Strata:
-    """Return the strata of the rows X by the column ``by``, a name or position; raise a ValueError if X lacks it.
+    """Return the strata of the rows X by the column ``by``, a name or a position, without any residuals.
 
-    ``is_raw`` says whether it is a raw column of a pipeline. The numbers of residuals' strata are left empty.
+    ``is_raw`` says whether the column is a raw one of a pipeline. Raises a ValueError if X has no such column, and a
+    TypeError for values that cannot be levels.
     """
     table = X if is_sparse(X) else plain_table(X)
     names = frame_names(table) if is_frame(table) else None
@@ -130,7 +138,8 @@ def strata_of(X: Any, by: str | int, *, is_raw: bool) -> Strata:
             columns_text = "has no names: pass a position" if names is None else f"has {', '.join(names[:10])}"
             raise ValueError(f"coverage_by={by!r} is no column of X, which {columns_text}.")
         position = names.index(by)
-    position, n = int(position), table.shape[1]
+    position = int(position)
+    n = table.shape[1]
     if position >= n:
         raise ValueError(f"coverage_by={position} is no column of X, which has {n}; the first is 0.")
     name = None if names is None else (names[position],)
@@ -142,8 +151,12 @@ def strata_of(X: Any, by: str | int, *, is_raw: bool) -> Strata:
 
 
 def check_strata(strata: Strata, n: int) -> None:
-    """Raise a ValueError unless the strata are valid, and have a number for each of n residuals."""
-    number, levels = strata.number, strata.column.levels
+    """Raise a ValueError unless ``strata`` are of one column with levels, with a stratum for each of n residuals.
+
+    Each stratum must have a residual.
+    """
+    number = strata.number
+    levels = strata.column.levels
     if strata.column.number != 1 or levels is None or levels[0] is None or strata.position < 0:
         raise ValueError("strata of a law are of no column with levels.")
     if number.shape != (n,) or number.dtype.kind != "i":
@@ -154,7 +167,10 @@ def check_strata(strata: Strata, n: int) -> None:
 
 
 def _column(X: Any, names: tuple[str, ...] | None, position: int) -> Any:
-    """Return one column of ``X``: at ``position``, or in a frame the one named ``names[0]``, if there are ``names``."""
+    """Return one column of ``X [rows columns]``: the one at ``position``, or in a frame the one named ``names[0]``.
+
+    ``names`` is None if the column has no name. Raises a ValueError if a frame has no column of that name.
+    """
     if is_sparse(X):
         return X.tocsc()[:, [position]].toarray()[:, 0]
     table = plain_table(X)

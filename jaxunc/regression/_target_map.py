@@ -45,7 +45,10 @@ class TargetMap(NamedTuple):
         return self if self.steps is None else self._replace(functions=None)
 
     def forward(self, y: Any) -> np.ndarray:
-        """Return transformed targets; NaN stays, and a target that becomes no finite number raises a ValueError."""
+        """Return the transformed targets of ``y``, in its shape; NaN stays NaN.
+
+        Raises a ValueError if a target becomes no finite number.
+        """
         y = np.asarray(y, np.float64)
         t = self._through(0, y)
         if len(wrong := y[~np.isfinite(t) & ~np.isnan(y)]):
@@ -64,22 +67,30 @@ class TargetMap(NamedTuple):
         return np.asarray(levels) if self.rises else 1 - np.asarray(levels)
 
     def _through(self, direction: int, x: np.ndarray) -> np.ndarray:
-        """Return numbers mapped by the functions or steps, forward (``direction`` 0) or back (1); not clipped."""
+        """Return the numbers ``x`` mapped forward (``direction`` 0) or back (1), without clipping.
+
+        They go through ``functions`` if there are any, else through ``steps``.
+        """
         with np.errstate(all="ignore"):
             if self.functions is not None:
                 return _on_numbers(self.functions[direction], x)
-            for name, *settings in (self.steps or ())[:: -1 if direction else 1]:
+            steps = self.steps or ()
+            if direction:
+                steps = steps[::-1]
+            for name, *settings in steps:
                 x = _STEPS[name][direction](x, *settings) if name in _STEPS else _function(direction, str(name))(x)
         return x
 
 
 def target_map(steps: Steps | None, functions: tuple[Callable, Callable], y: np.ndarray) -> TargetMap:
-    """Return the map that ``functions`` define, the forward and the inverse one, checked on the targets y.
+    """Return the map by two ``functions``, the transform and its inverse, after a check on the targets ``y``.
 
     ``steps`` are the functions' names for files, or None. Raises a ValueError if y shows that the map has no inverse.
-    ``low`` and ``high`` lie beyond y as far as inverse and map undo each other, up to `FARTHEST` ranges of y.
+    The map's ``low`` and ``high`` lie beyond the transformed targets, as far as the two functions undo each other, up
+    to `FARTHEST` ranges of y.
     """
-    map_, y = TargetMap(steps, -math.inf, math.inf, True, functions), np.unique(y)
+    map_ = TargetMap(steps, low=-math.inf, high=math.inf, rises=True, functions=functions)
+    y = np.unique(y)
     t = map_.forward(y)
     span = float(np.ptp(t))
     rises = bool(t[-1] >= t[0])
@@ -95,8 +106,11 @@ def target_map(steps: Steps | None, functions: tuple[Callable, Callable], y: np.
     map_ = map_.named  # scikit-learn's functions warn of what lies far off
     grid = np.linspace(t.min(), t.max(), GRID)
     _check_order(grid, map_.inverse(grid), rises, "makes {} of {} on the way back")
-    sign, unit, farthest = 1 if rises else -1, span or 1.0, FARTHEST * (np.ptp(y) or 1.0)
-    low, high = (_reach(map_, end, side * unit, side * sign * farthest) for end, side in ((t.min(), -1), (t.max(), 1)))
+    first_step = span or 1.0
+    farthest = FARTHEST * (np.ptp(y) or 1.0)
+    sign = 1 if rises else -1
+    low = _reach(map_, t.min(), -first_step, -sign * farthest)
+    high = _reach(map_, t.max(), first_step, sign * farthest)
     return map_._replace(low=low, high=high, rises=rises, functions=functions)
 
 
@@ -111,29 +125,30 @@ def check_target_map(map_: TargetMap) -> None:
         raise ValueError("a map of targets has no steps, functions, or ends that are not in their order.")
 
 
-def _check_order(x: np.ndarray, values: np.ndarray, rises: bool, says: str) -> None:
-    """Raise a ValueError unless ``values`` rise (if ``rises``) or fall with ascending x, up to rounding.
+def _check_order(x: np.ndarray, values: np.ndarray, rises: bool, clause: str) -> None:
+    """Raise a ValueError unless ``values`` rise as ``x`` ascends, or fall if not ``rises``, up to rounding.
 
-    ``says`` is a clause of the message, with a ``{}`` for the values and one for x.
+    ``clause`` is a part of the message, with a ``{}`` for some of the values and a second one for their x.
     """
     steps = np.diff(values) * (1 if rises else -1)
     if (turns := ~(steps >= -1e-12 * np.ptp(values))).any():
         turn = int(np.argmax(turns))
-        shown = sorted({0, turn, turn + 1, len(x) - 1})
-        made, of_x = (", ".join(f"{number:g}" for number in array[shown]) for array in (values, x))
+        examples = sorted({0, turn, turn + 1, len(x) - 1})
+        values_text, x_text = (", ".join(f"{number:g}" for number in array[examples]) for array in (values, x))
         raise ValueError(
-            f"the target transform {says.format(made, of_x)}: it neither rises nor falls throughout, so intervals "
-            "cannot come back. Pass a func and an inverse_func that do."
+            f"the target transform {clause.format(values_text, x_text)}: it neither rises nor falls throughout, so "
+            "intervals cannot come back. Pass a func and an inverse_func that do."
         )
 
 
 def _reach(map_: TargetMap, end: float, step: float, farthest: float) -> float:
-    """Return the farthest transformed target beyond ``end`` that inverse and map return to itself.
+    """Return the farthest transformed target beyond ``end`` that comes back from the map's inverse, then the map.
 
-    ``step`` is the first step away from ``end``; steps double while they succeed, and then halve. The inverse of the
-    result is at most ``farthest`` from that of ``end``; the sign of ``farthest`` is the direction.
+    ``step`` is the first step away from ``end``; steps double while they succeed, and then halve. The targets of
+    ``end`` and of the result differ by at most ``farthest``, whose sign is that of the difference.
     """
-    grows, unit = True, abs(step)
+    grows = True
+    unit = abs(step)
     end_target = map_.inverse([end])[0]
     for _ in range(_MOST_STEPS):
         t = np.array([end + step])
@@ -149,25 +164,30 @@ def _reach(map_: TargetMap, end: float, step: float, farthest: float) -> float:
 
 
 def _on_numbers(function: Callable, x: np.ndarray) -> np.ndarray:
-    """Return a transformer's ``function`` of the numbers ``x``, passed as one column; NaN where x is not finite."""
-    values, is_number = np.full(x.shape, np.nan), np.isfinite(x)
+    """Return the values of ``function`` at ``x``, in the shape of x; NaN where x is not finite.
+
+    ``function`` is that of a transformer, which takes and returns one column.
+    """
+    values = np.full(x.shape, np.nan)
+    is_number = np.isfinite(x)
     if is_number.any():
         values[is_number] = np.asarray(function(x[is_number].reshape(-1, 1)), np.float64).reshape(-1)
     return values
 
 
 def _function(direction: int, name: str) -> Callable:
-    """Return the function of NumPy or SciPy with this name (``direction`` 0), or its inverse (1)."""
+    """Return NumPy's or SciPy's function called ``name`` (``direction`` 0), or its inverse in `INVERSES` (1)."""
     name = INVERSES[name] if direction else name
     return getattr(np, name, None) or _special(name)
 
 
 def _special(name: str) -> Callable:
+    """Return SciPy's special function called ``name``."""
     return getattr(importlib.import_module("scipy.special"), name)  # slow to import, and rarely needed
 
 
 def _extend_by_sign(name: str) -> Callable:
-    """Return a function of numbers and a power: SciPy's ``name``, with Yeo and Johnson's extension to numbers < 0."""
+    """Return SciPy's function ``name`` of numbers and a power, extended to negative numbers as by Yeo and Johnson."""
 
     def evaluate(x: np.ndarray, power: float) -> np.ndarray:
         f = _special(name)
@@ -189,10 +209,13 @@ def steps_of_transformer(transformer: Any, y: np.ndarray) -> Steps | None:
     if kind == "Pipeline":
         all_steps: Steps = ()
         for _, step in transformer.steps:
-            steps = () if step in (None, "passthrough") else steps_of_transformer(step, y)
+            if step in (None, "passthrough"):
+                continue
+            steps = steps_of_transformer(step, y)
             if steps is None:
                 return None
-            all_steps, y = all_steps + steps, y if step in (None, "passthrough") else _on_numbers(step.transform, y)
+            all_steps += steps
+            y = _on_numbers(step.transform, y)  # what the next step was fitted to
         return all_steps
     if kind == "FunctionTransformer":
         return _steps_of_functions(transformer.func, transformer.inverse_func)
@@ -215,7 +238,7 @@ def steps_of_transformer(transformer: Any, y: np.ndarray) -> Steps | None:
 
 
 def _steps_of_functions(func: Any, inverse: Any) -> Steps | None:
-    """Return the steps of ``func`` and its ``inverse``; () if both are None, and None if files cannot name them."""
+    """Return the steps of a function and its ``inverse``; () if both are None, and None if files cannot name them."""
     if func is None and inverse is None:
         return ()
     owner = getattr(func, "__self__", None)

@@ -39,7 +39,7 @@ MOST_WORK = {"host": 2**30, "accelerator": 2**40}
 
 
 class TransductionSettings(TypedDict, total=False):
-    """Settings of the trees that are induced with each instance, as `transductive_certainty` explains them."""
+    """Settings of the trees that are grown with inserted instances; `transductive_certainty` explains them."""
 
     nominal: NominalLike | None
     candidates: str
@@ -144,7 +144,7 @@ def transductive_certainty(
     0.947
     """
     check_settings(settings, TransductionSettings, "transductive_certainty()")
-    _check_combiner(combiner)
+    _check_combiner(combiner)  # before the work, which takes long
     return label_average(transductive_leaf_counts(X_train, y_train, X, **settings), combiner)
 
 
@@ -178,7 +178,8 @@ def transductive_leaf_counts(
     """
     check_settings(settings, TransductionSettings, "transductive_leaf_counts()")
     values: dict[str, Any] = DEFAULTS | {**settings}
-    candidates, min_samples_leaf, progress = values["candidates"], values["min_samples_leaf"], values.get("progress")
+    candidates, min_samples_leaf = values["candidates"], values["min_samples_leaf"]
+    progress = values.get("progress")
     check_one_of("algorithm", values["algorithm"], ALGORITHMS)
     checked_limits(candidates, min_samples_leaf)
     check_progress(progress)
@@ -245,10 +246,9 @@ class LabelAverage(NamedTuple):
 
 
 class BoundSample:
-    """A training set that answers like a bound forest: each instance is inserted with each label.
+    """A training set, ``sample``, that answers like a bound forest: each instance is inserted with each label.
 
-    Arguments are those of `transductive_certainty`, with the training set as a ``sample``; ``block_size`` instances are
-    inserted at a time.
+    ``block_size`` instances are inserted at a time. The other arguments are those of `transductive_certainty`.
     """
 
     def __init__(
@@ -279,16 +279,17 @@ class BoundSample:
         return tuple(self.sample.class_labels)
 
     def leaf_counts(self, X: Any) -> Int32[np.ndarray, "instances labels classes"]:
-        """Return the class counts of the leaves, for each label with which an instance is inserted."""
+        """Return the class counts of the leaf of each instance of X, for each label with which it is inserted."""
         check_progress(self.progress)
-        k, block_size = self.sample.n_classes, self.settings["block_size"]
-        queries, block_counts = as_queries(X, self.sample), [np.zeros((0, k, k), np.int32)]
+        k = self.sample.n_classes
+        block_size = self.settings["block_size"]
+        queries = as_queries(X, self.sample)
+        block_counts = [np.zeros((0, k, k), np.int32)]
         start = time.perf_counter()
         for begin in range(0, queries.n, block_size):
             block = queries.rows(slice(begin, begin + block_size))
-            block_counts.append(
-                counts_of(Pairs(self.sample, block, self._induction), self.settings["algorithm"], self._node_store)
-            )
+            pairs = Pairs(self.sample, block, self._induction)
+            block_counts.append(counts_of(pairs, self.settings["algorithm"], self._node_store))
             if self.progress is not None:
                 self.progress(PairsProgress(begin + block.n, queries.n, time.perf_counter() - start))
         return np.concatenate(block_counts)
@@ -298,24 +299,27 @@ class BoundSample:
         return LabelAverage(np.asarray(label_average(counts, self.combiner))) if len(counts) else self.blank_answer(0)
 
     def blank_answer(self, n_instances: int = 1) -> LabelAverage:
-        """Return an answer of zeros for ``n_instances``, of the right shapes and types."""
+        """Return an answer of zeros for ``n_instances`` instances, with the shapes and types of `answer`."""
         return LabelAverage(np.zeros((n_instances, self.sample.n_classes)))
 
 
 def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> InductionSettings:
-    """Return the settings of the trees that are induced on a training set.
+    """Return the settings by which trees are grown on a training set ``sample`` and an inserted instance.
 
     ``candidates`` and ``min_samples_leaf`` are those of `transductive_certainty`.
     """
-    return InductionSettings(candidates == "boundary", min_samples_leaf, entropy_table(sample.n + 1))
+    return InductionSettings(
+        boundaries=candidates == "boundary", min_samples_leaf=min_samples_leaf, entropy=entropy_table(sample.n + 1)
+    )
 
 
 def counts_of(
     pairs: Pairs, algorithm: str, store: KeptNodes | None = None
 ) -> Int32[np.ndarray, "instances labels classes"]:
-    """Return the leaf counts of all pairs by an algorithm, one of `ALGORITHMS`.
+    """Return the class counts of the leaves of all pairs, found by an ``algorithm``, one of `ALGORITHMS`.
 
-    The grouped algorithm reads nodes from ``store``, and adds nodes to it.
+    The grouped algorithm reads nodes from ``store``, and adds nodes to it. Raises a ValueError if the algorithm is
+    "dense" and a feature is numeric.
     """
     device = "host" if default_platform() == "cpu" else "accelerator"
     if algorithm == "auto":
@@ -333,12 +337,15 @@ def counts_of(
 
 
 def choose_algorithm(pairs: Pairs, device: str) -> str:
-    """Return the algorithm that ``"auto"`` chooses for these pairs; ``device`` is "host" or "accelerator"."""
+    """Return "dense" or "grouped": the algorithm that ``"auto"`` stands for, for these ``pairs``.
+
+    ``device`` is "host" or "accelerator".
+    """
     return "dense" if 0 < dense_work(pairs) <= MOST_WORK[device] else "grouped"
 
 
 def _check_combiner(combiner: Combiner | None) -> None:
-    """Raise a TypeError unless ``combiner`` is a `Combiner` or None; asked before the work, which takes long."""
+    """Raise a TypeError unless ``combiner`` is a `Combiner` or None."""
     if not isinstance(combiner, Combiner | None):
         raise TypeError(
             f"combiner={combiner!r:.60} is a {type(combiner).__name__}; pass one such as Mean(scorer), or None. "

@@ -36,26 +36,30 @@ class Dense(NamedTuple):
 
 
 class DensePairs(NamedTuple):
-    """Some pairs, and the nodes where they are."""
+    """Some pairs of an instance and a label (`Pairs`), each at a node of its tree."""
 
     members: Bool[Array | np.ndarray, "pairs instances"]
-    """Sample of the node, without the inserted instance."""
+    """Whether an instance is in the sample of the pair's node; the inserted instance is none of these."""
     has_value: Bool[Array | np.ndarray, "pairs tests"]
     """Whether the inserted instance has the value of a test."""
     label_indicator: Int[Array | np.ndarray, "pairs classes"]
     """Indicator of the label with which the instance is inserted; zeros for none."""
 
     def rows(self, which) -> "DensePairs":
+        """Return the pairs that ``which`` selects, a mask or indices."""
         return DensePairs(*(part[which] for part in tuple(self)))
 
 
 def dense_work(pairs: Pairs) -> int:
-    """Return the number of products in the algorithm's first step for these pairs.
+    """Return how many products of numbers the dense algorithm's first step takes for these pairs.
 
     It is 0 if a feature is numeric: then the dense algorithm cannot be used.
     """
     sample = pairs.sample
-    return 0 if len(sample.numeric) else pairs.n * sample.n * len(_tests(pairs)[0]) * sample.n_classes
+    if len(sample.numeric):
+        return 0
+    feature, _ = _tests(pairs)
+    return pairs.n * sample.n * len(feature) * sample.n_classes
 
 
 def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
@@ -66,7 +70,8 @@ def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
     if not pairs.n:
         return
     step, most_entries = (1, HOST_BLOCK) if on_host else (STEP, DEVICE_BLOCK)
-    n, tests = multiple_of(step, pairs.sample.n), _tests(pairs)
+    n = multiple_of(step, pairs.sample.n)
+    tests = _tests(pairs)
     dense = _dense_set(pairs, tests, n)
     # A pair is a row of two matrices: its sample, and the counts of each class and test.
     width = max(n, len(dense.passes) * pairs.sample.n_classes)
@@ -82,20 +87,24 @@ def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
 
 def _dense_set(pairs: Pairs, tests: tuple[np.ndarray, np.ndarray], n: int) -> Dense:
     """Return the training set of the pairs, padded to ``n`` instances; ``tests`` are those of `_tests`."""
-    sample, (feature, code), entropy = pairs.sample, tests, pairs.settings.entropy
-    passes, label = np.zeros((len(feature), n), bool), np.zeros((n, sample.n_classes), np.float32)
+    sample = pairs.sample
+    feature, code = tests
+    passes = np.zeros((len(feature), n), bool)
     passes[:, : sample.n] = sample.code[feature] == code[:, None]
+    label = np.zeros((n, sample.n_classes), np.float32)  # indicators
     label[np.arange(sample.n), pairs.label] = 1
     # All counts of a step in one product: members times [class indicators | class and value indicators].
     products = (label[:, :, None] * passes.T[:, None, :]).reshape(n, -1)
     # Entries 0 … n + 1: the padded instances, and the inserted one.
+    entropy = pairs.settings.entropy
     entropy = np.pad(entropy, (0, n + 2 - len(entropy)), mode="edge")
     return Dense(passes, np.concatenate([label, products], axis=1), entropy)
 
 
 def _insert(pairs: Pairs, number: np.ndarray, tests: tuple[np.ndarray, np.ndarray]) -> DensePairs:
-    """Return the pairs with these numbers, at the root of the tree; ``tests`` are those of `_tests`."""
-    (instance, label), (feature, code) = np.divmod(number, pairs.n_labels), tests
+    """Return the pairs with the numbers ``number``, all at the root; ``tests`` is the result of `_tests`."""
+    instance, label = np.divmod(number, pairs.n_labels)
+    feature, code = tests
     members = np.ones((len(number), pairs.sample.n), bool)
     if pairs.leaves_out:
         # Leave-one-out: the instance leaves the sample, and comes back with the label of the pair.
@@ -105,9 +114,9 @@ def _insert(pairs: Pairs, number: np.ndarray, tests: tuple[np.ndarray, np.ndarra
 
 
 def _tests(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
-    """Return the feature and the value of every test on the pairs' training set.
+    """Return (feature, value) of every test on the pairs' training set, two arrays ``[tests]``.
 
-    They are in the order in which the first of equal tests wins.
+    Of tests with the same score the first is chosen.
     """
     code = pairs.sample.code
     is_seen = np.zeros((len(code), pairs.sample.n_codes), bool)
@@ -117,7 +126,7 @@ def _tests(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _follow_on_host(pairs: Pairs, pairs_left: np.ndarray, dense: Dense, inserted: DensePairs) -> None:
-    """Find the leaves of a block's pairs, numbered ``pairs_left``, on the host.
+    """Follow a block's pairs, numbered ``pairs_left``, to their leaves on the host, and record these in ``pairs``.
 
     Each pair goes from node to node by its best test, until there is none. ``inserted`` has a row for each pair, and
     ``dense`` is the training set.
@@ -135,11 +144,12 @@ def _follow_on_host(pairs: Pairs, pairs_left: np.ndarray, dense: Dense, inserted
 
 
 def _follow_on_device(pairs: Pairs, dense: Dense, tests: tuple[np.ndarray, np.ndarray], block_size: int) -> None:
-    """Find the leaves of all pairs by one program, which takes ``block_size`` pairs at a time.
+    """Follow all pairs to their leaves by one program on the accelerator, and record these in ``pairs``.
 
-    ``tests`` are those of `_tests`, ``dense`` is the training set.
+    The program takes ``block_size`` pairs at a time. ``tests`` is the result of `_tests`, ``dense`` the training set.
     """
-    (feature, code), settings = tests, pairs.settings
+    feature, code = tests
+    settings = pairs.settings
     has_value = padded_rows(pairs.queries.code[:, feature] == code, multiple_of(STEP, pairs.queries.n))
     pair_number = np.arange(multiple_of(block_size, pairs.n), dtype=np.int32)
     pair_number = np.minimum(pair_number, pairs.n - 1).reshape(-1, block_size)  # the last pair pads the last block
@@ -164,18 +174,21 @@ def _leaves(
     leaves_out: bool,
     boundaries: bool,
 ) -> Int[Array, "pairs classes"]:
-    """Return the class counts, with the inserted instance, of the leaves of the pairs numbered ``number``.
+    """Return the class counts of the leaves of the pairs with the numbers ``number``; the inserted instance counts.
 
     ``has_value`` says whether a query has the value of a test; ``n_instances`` is the number of training instances
-    without padding. The other settings are those of `Pairs` and `InductionSettings`.
+    without padding. ``n_labels`` and ``leaves_out`` are those of `Pairs`, ``min_samples_leaf`` and ``boundaries`` those
+    of `InductionSettings`.
     """
     # Sums of ones are exact in float32 up to 2²⁴, if no unit of the device rounds them.
     product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
-    n, n_classes = dense.passes.shape[1], dense.by_class.shape[1] // (1 + len(dense.passes))
+    n = dense.passes.shape[1]
+    n_classes = dense.by_class.shape[1] // (1 + len(dense.passes))
 
     def follow_block(number):
         """Return the class counts ``[pairs classes]`` of the leaves of a block of pairs ``number``."""
-        instance, position = number // n_labels, jnp.arange(n, dtype=jnp.int32)
+        instance = number // n_labels
+        position = jnp.arange(n, dtype=jnp.int32)
         members = jnp.broadcast_to(position < n_instances, (len(number), n))
         if leaves_out:
             members = members & (position != instance[:, None])
@@ -183,36 +196,48 @@ def _leaves(
         inserted = DensePairs(members, has_value[instance], label_indicator.astype(jnp.int32))
 
         def step(state):
-            chosen, counts, ends = _best_tests(dense, state[0], product, min_samples_leaf, boundaries)
+            """Return (pairs one test further down, class counts of the nodes before it, whether pairs have ended)."""
+            at_nodes, _, _ = state
+            chosen, counts, ends = _best_tests(dense, at_nodes, product, min_samples_leaf, boundaries)
             side = jnp.take_along_axis(inserted.has_value, chosen[:, None], axis=1)
             # A pair that has ended keeps its members, so its counts stay what they were while others go on.
             stays = ends[:, None] | (dense.passes[chosen] == side)
-            return inserted._replace(members=state[0].members & stays), counts, ends
+            return inserted._replace(members=at_nodes.members & stays), counts, ends
+
+        def goes_on(state):
+            _, _, ends = state
+            return ~jnp.all(ends)
 
         start = inserted, jnp.zeros_like(inserted.label_indicator), jnp.zeros(len(number), bool)
-        return jax.lax.while_loop(lambda state: ~jnp.all(state[2]), step, start)[1]
+        _, counts, _ = jax.lax.while_loop(goes_on, step, start)
+        return counts
 
     return jax.lax.map(follow_block, number).reshape(-1, n_classes)
 
 
 def _best_tests(dense: Dense, inserted: DensePairs, product, min_samples_leaf, boundaries: bool):
-    """Return the best test of each pair's node, the node's class counts with the instance, and whether it is a leaf.
+    """Return (best test, class counts, whether a leaf) of the node of each pair; the inserted instance counts.
 
-    ``product`` multiplies matrices; the settings are those of `InductionSettings`.
+    ``inserted`` are the pairs at their nodes, and ``product`` multiplies matrices of the same module, NumPy or
+    ``jax.numpy``. ``min_samples_leaf`` and ``boundaries`` are those of `InductionSettings`.
     """
     members, has_value, label_indicator = inserted
-    entropy, where = dense.entropy, members.__array_namespace__().where
-    k, n_tests = label_indicator.shape[1], has_value.shape[1]
+    entropy = dense.entropy
+    xp = members.__array_namespace__()
+    k = label_indicator.shape[1]
+    n_tests = has_value.shape[1]
     # Counts by a matrix product of 0 and 1, the one step that a device does fast.
     products = product(members.astype(np.float32), dense.by_class).astype(np.int32)
-    without, inside = products[:, :k], products[:, k:].reshape(len(products), k, n_tests)  # [pairs classes tests]
-    totals, n_inside = without + label_indicator, inside.sum(axis=1)
+    without = products[:, :k]  # class counts of the node
+    inside = products[:, k:].reshape(len(products), k, n_tests)  # class counts with each test's value
+    totals = without + label_indicator
+    n_inside = inside.sum(axis=1)
     # Only tests with training instances on both sides: the inserted instance alone does not justify a test.
     is_test = parts_a_value(n_inside, without.sum(axis=1)[:, None] - n_inside, 0, 0)
-    by_class = [inside[:, c] + where(has_value, label_indicator[:, c, None], 0) for c in range(k)]
-    inside = members.__array_namespace__().stack(by_class)
+    by_class = [inside[:, c] + xp.where(has_value, label_indicator[:, c, None], 0) for c in range(k)]
+    inside = xp.stack(by_class)  # [classes pairs tests]
     scores = scores_with(entropy, inside, totals.T[:, :, None] - inside, min_samples_leaf)
-    scores = where(is_test, scores, LOWEST)
-    chosen, best = scores.argmax(axis=1), scores.max(axis=1)
-    parent = entropy[totals].sum(axis=1) - entropy[totals.sum(axis=1)]
-    return chosen, totals, is_leaf(without, totals, boundaries, min_samples_leaf) | (best <= parent)
+    scores = xp.where(is_test, scores, LOWEST)
+    node_score = entropy[totals].sum(axis=1) - entropy[totals.sum(axis=1)]
+    has_no_gain = scores.max(axis=1) <= node_score
+    return scores.argmax(axis=1), totals, is_leaf(without, totals, boundaries, min_samples_leaf) | has_no_gain

@@ -142,16 +142,16 @@ def grow_greedy_trees(
 
 
 def checked_limits(candidates: str, min_samples_leaf: int, max_depth: int | None = None) -> SplitLimits:
-    """Return the split limits by settings of `grow_greedy_trees`; a TypeError or a ValueError if one is invalid."""
+    """Return settings of `grow_greedy_trees` as `SplitLimits`; raises a TypeError or a ValueError if one is invalid."""
     check_one_of("candidates", candidates, CANDIDATES)
     check_integer("min_samples_leaf", min_samples_leaf, 1)
     if max_depth is not None:
         check_integer("max_depth", max_depth, 0)
-    return SplitLimits(candidates == "boundary", int(min_samples_leaf), max_depth)
+    return SplitLimits(boundaries=candidates == "boundary", min_samples_leaf=int(min_samples_leaf), max_depth=max_depth)
 
 
 def _check_samples(samples, n: int) -> np.ndarray:
-    """Return ``samples`` as an array ``[trees drawn]``; a ValueError unless it has positions of n instances."""
+    """Return ``samples`` as an array ``[trees drawn]``; raises a ValueError unless it has positions of n instances."""
     rows = np.asarray(samples)
     if rows.ndim != 2 or 0 in rows.shape or rows.dtype.kind not in "iu":
         raise ValueError(
@@ -164,16 +164,17 @@ def _check_samples(samples, n: int) -> np.ndarray:
 
 
 def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
-    """Return a tree that is grown on a whole sample, level by level, within ``limits``.
+    """Return a tree that is grown on the whole training set ``sample``, level by level, within ``limits``.
 
-    A nominal test "code = v" is two tests in the arrays, x ≤ v and below it x ≤ v - 1, with one child in common. Three
-    nodes side by side are the second test, the node of all other codes, and the node of code v.
+    A nominal test "code = v" is two tests in the arrays: x ≤ v, and below it x ≤ v - 1. They have one child in common.
+    Three nodes side by side are the second test, the node of all other codes, and the node of code v.
     """
     members = np.arange(sample.n, dtype=np.int32)
     is_nominal = sample.columns.is_nominal
-    tree = GreedyTree([0], [0.0], [0], [np.zeros(sample.n_classes, np.int64)], 0)
+    tree = GreedyTree([0], [0.0], [0], [np.zeros(sample.n_classes, np.int64)], depth=0)
     # Entries: node, its depth in the arrays, number of tests above it, and its instances as `split` returns them.
-    queue, depth = [(0, 0, 0, sample.order, members)], 0
+    queue = [(0, 0, 0, sample.order, members)]
+    depth = 0
     while queue:
         next_level = []
         for node, level, n_tests, order, members in queue:
@@ -184,16 +185,15 @@ def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
                 continue
             inside, outside = split(order, members, test.members, sample.n)
             left = len(tree.feature)
-            tree.feature[node], tree.threshold[node], tree.child[node] = test.feature, test.threshold, left
-            # Children begin as leaves, and become inner nodes when their turn comes.
+            _set_test(tree, node, test.feature, test.threshold, left)
+            # New nodes begin as leaves; those that are split later become inner nodes.
             n_nodes = 3 if is_nominal[test.feature] else 2
             tree.feature.extend([0] * n_nodes)
             tree.threshold.extend([0.0] * n_nodes)
             tree.child.extend(range(left, left + n_nodes))
             tree.counts.extend([np.zeros_like(tree.counts[0])] * n_nodes)
             if is_nominal[test.feature]:
-                tree.feature[left], tree.threshold[left] = test.feature, test.threshold - 1
-                tree.child[left] = left + 1
+                _set_test(tree, left, test.feature, test.threshold - 1, left + 1)
                 level += 1
                 inside, outside = outside, inside  # the node of the other codes comes first
                 left += 1
@@ -202,13 +202,22 @@ def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
     return tree._replace(depth=depth)
 
 
-def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits: SplitLimits) -> ChosenTest | None:
-    """Return a node's test of largest gain: of ties the first feature's, at its lowest threshold. None without a gain.
+def _set_test(tree: GreedyTree, node: int, feature: int, threshold: float, left: int) -> None:
+    """Make ``node`` an inner node with the test of ``feature`` by ``threshold``, and with the left child ``left``."""
+    tree.feature[node] = feature
+    tree.threshold[node] = threshold
+    tree.child[node] = left
 
-    ``members`` are the node's instances, as positions in ``sample``; ``order [numeric members]`` are the same by
-    increasing value of each numeric feature.
+
+def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits: SplitLimits) -> ChosenTest | None:
+    """Return a node's test of largest gain, or None if no test within ``limits`` has a gain.
+
+    Of tests with the same gain the first feature's is returned, at its lowest threshold. ``members`` are the node's
+    instances, as positions in ``sample``; ``order [numeric members]`` are the same by increasing value of each numeric
+    feature.
     """
-    n, entropy = len(members), entropy_table(sample.n)
+    n = len(members)
+    entropy = entropy_table(sample.n)
     totals = np.bincount(sample.label[members], minlength=sample.n_classes)
     if n < 2 * limits.min_samples_leaf or np.count_nonzero(totals) < 2:
         return None
@@ -226,7 +235,7 @@ def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits:
         nominal_scores = scores_with(entropy, counts, totals[:, None, None] - counts, limits.min_samples_leaf)
         best_scores[sample.nominal] = nominal_scores.max(axis=1)
     feature = int(np.argmax(best_scores))
-    if best_scores[feature] <= entropy[totals].sum() - entropy[n]:
+    if best_scores[feature] <= entropy[totals].sum() - entropy[n]:  # no gain
         return None
     if (row := np.flatnonzero(sample.numeric == feature)).size:
         begin, end = cuts.start[row[0]], cuts.start[row[0] + 1]
@@ -238,16 +247,19 @@ def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits:
 
 
 def split(order: np.ndarray, members: np.ndarray, chosen: np.ndarray, n: int):
-    """Return (order, members) of the ``chosen`` instances of a node, and (order, members) of its other instances.
+    """Return (order, members) of the ``chosen`` instances of a node, and (order, members) of the node's others.
 
-    Both are sorted as ``order`` and ``members`` of the node (`best_test`); n is the number of training instances.
+    ``order`` and ``members`` of the node are those of `best_test`; the results are sorted likewise. n is the number of
+    training instances.
     """
     is_chosen = np.zeros(n, bool)
     is_chosen[chosen] = True
-    in_order, in_members = is_chosen[order], is_chosen[members]
-    rows = len(order)
-    inside = order[in_order].reshape(rows, len(chosen)), members[in_members]
-    return inside, (order[~in_order].reshape(rows, len(members) - len(chosen)), members[~in_members])
+    in_order = is_chosen[order]
+    in_members = is_chosen[members]
+    n_rows = len(order)
+    inside = order[in_order].reshape(n_rows, len(chosen)), members[in_members]
+    outside = order[~in_order].reshape(n_rows, len(members) - len(chosen)), members[~in_members]
+    return inside, outside
 
 
 def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
@@ -259,7 +271,8 @@ def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
     threshold = np.full((len(trees), width), NAN_LAST, np.int32)
     child = np.tile(np.arange(width, dtype=np.int32), (len(trees), 1))
     code = np.zeros((len(trees), width), np.int32)
-    leaf_counts, leaf_nodes = [np.zeros((1, sample.n_classes))], []
+    leaf_nodes = []
+    leaf_counts = [np.zeros((1, sample.n_classes))]
     for t, tree in enumerate(trees):
         children = np.array(tree.child, np.int32)
         inner = children != np.arange(len(children))
@@ -306,7 +319,10 @@ def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
 
 
 def binary_places(n: int) -> int:
-    """Return the number of binary places b of `entropy_table` for n: the most that keep F(n) below 2⁶², at most 40."""
+    """Return the number of binary places b of `entropy_table` for n instances.
+
+    It is the largest that keeps F(n) below 2⁶², and at most 40 (`MOST_BITS`).
+    """
     return int(min(MOST_BITS, np.floor(62 - np.log2(n) - np.log2(np.log2(n)))))
 
 
@@ -322,7 +338,8 @@ def _table(size: int) -> np.ndarray:
     for p in np.flatnonzero(~composite[2:]) + 2:
         # Only primes have rounded logarithms. Those of other numbers are sums of them: log p once for each power of p
         # that divides the number.
-        log, power = int(np.rint(np.log2(float(p)) * 2.0**places)), int(p)
+        log = int(np.rint(np.log2(float(p)) * 2.0**places))
+        power = int(p)
         while power <= size:
             logs[power::power] += log
             power *= int(p)

@@ -27,10 +27,15 @@ FEW = 32
 
 
 def descend_grouped(pairs: Pairs, store: "KeptNodes | None" = None) -> None:
-    """Follow all pairs down to their leaves, sample by sample; ``store`` keeps nodes between calls."""
-    sample, samples = pairs.sample, Samples(pairs.sample.n)
+    """Follow all pairs down to their leaves, sample by sample, and record the leaves in ``pairs``.
+
+    Nodes are taken from ``store``, and new ones are kept there for later calls. None: nothing is kept.
+    """
+    sample = pairs.sample
+    samples = Samples(sample.n)
     store = KeptNodes(0) if store is None else store
-    totals, all_pairs = np.bincount(pairs.label, minlength=sample.n_classes), np.arange(pairs.n)
+    totals = np.bincount(pairs.label, minlength=sample.n_classes)
+    all_pairs = np.arange(pairs.n)
     waits = pairs.end_at_leaves(totals, all_pairs)
     if waits.any():
         members = np.arange(sample.n, dtype=np.int32)
@@ -43,11 +48,15 @@ def descend_grouped(pairs: Pairs, store: "KeptNodes | None" = None) -> None:
 
 
 def _take_largest(pairs: Pairs, samples: Samples) -> list[WaitingSample]:
-    """Take samples of the largest size off the queue: as many as `MOST_VALUES` allows, but at least one.
+    """Remove samples of the largest size from the queue ``samples``, and return them.
 
-    What each has kept is its kept node (`_NumberedNode`) if there is one, else its order by `child_order`, or None.
+    As many are removed as `MOST_VALUES` allows, but at least one. A sample's field ``kept`` is its node
+    (`_NumberedNode`) if that was kept, else the result of `_SampledNodes.child_order`, which may be None.
     """
-    sample, size, batch = pairs.sample, samples.largest, []
+    sample = pairs.sample
+    size = samples.largest
+    batch = []
+    # Values in the tables of one sample's node.
     sample_values = len(sample.numeric) * size + len(sample.nominal) * max(size, sample.n_codes * sample.n_classes)
     while samples.largest == size and len(batch) <= MOST_VALUES // sample_values:
         batch.append(samples.take())
@@ -57,9 +66,10 @@ def _take_largest(pairs: Pairs, samples: Samples) -> list[WaitingSample]:
 def _make_nodes(
     pairs: Pairs, batch: list[WaitingSample], store: "KeptNodes"
 ) -> Iterator[tuple["_SampledNodes", Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]]:
-    """Yield the nodes of a batch of samples of one size: (nodes that share tables, each pair's node number, pairs).
+    """Yield nodes, and the pairs that wait at them, for a ``batch`` of samples of one size.
 
-    Samples without a kept node become nodes that share tables, and are kept in ``store``.
+    Each item is (nodes that share tables, the number of each pair's node among these, the numbers of the pairs).
+    Samples without a kept node become new nodes, which are kept in ``store``.
     """
     nodes_waiting = [(sample.kept, sample.pairs) for sample in batch if isinstance(sample.kept, _NumberedNode)]
     new_samples = [sample for sample in batch if not isinstance(sample.kept, _NumberedNode)]
@@ -70,7 +80,7 @@ def _make_nodes(
         order = _sort_members(pairs, members) if orders[0] is None else np.concatenate(orders)
         nodes = store.keep(_SampledNodes(pairs, order, members))
         nodes_waiting += [(_NumberedNode(nodes, i), sample.pairs) for i, sample in enumerate(new_samples)]
-    # Kept nodes come from several calls: those of one table are looked at together.
+    # Kept nodes may come from several calls: those that share tables are one item.
     groups: dict[int, list[tuple[_NumberedNode, np.ndarray]]] = {}
     for node, waiting in nodes_waiting:
         groups.setdefault(id(node.nodes), []).append((node, waiting))
@@ -80,24 +90,27 @@ def _make_nodes(
 
 
 def _sort_members(pairs: Pairs, members: Int[np.ndarray, "nodes size"]) -> Int[np.ndarray, "rows size"]:
-    """Return the instances of each node (``members``) in the order of each numeric feature, node after node."""
+    """Return the instances of each node in ascending order of each numeric feature.
+
+    ``members`` has the instances of each node. The result has a row for each node and feature, node after node.
+    """
     rank = pairs.sample.rank[:, members].swapaxes(0, 1)  # [nodes numeric size]
     position = np.argsort(rank, axis=2).reshape(-1, members.shape[1])
     return members[np.arange(len(position)) // max(len(pairs.sample.rank), 1), position.T].T
 
 
 class _NumberedNode(NamedTuple):
-    """A node among nodes of the same size, by its number."""
+    """One of the nodes that share tables."""
 
     nodes: "_SampledNodes"
-    number: int
+    number: int  # position of the node among ``nodes``
 
 
 class KeptNodes:
-    """A cache of a training set's nodes, for instances that are not part of the set.
+    """A cache of a training set's nodes, for later calls with instances that are not part of the set.
 
-    Nodes are kept in the order in which they are met, the largest of a call first, up to ``n_bytes``. A copy or pickle
-    is empty.
+    It takes nodes as they are made, the largest of a call first, until they would exceed ``n_bytes`` in all. A copy or
+    a pickle of it is empty.
     """
 
     def __init__(self, n_bytes: int):
@@ -106,16 +119,16 @@ class KeptNodes:
 
     @classmethod
     def of(cls, sample: Presorted) -> "KeptNodes":
-        """Make a store whose size fits that of a training set."""
+        """Return an empty cache for the nodes of the training set ``sample``; a larger set gets more bytes."""
         n_bytes = sum(array.nbytes for array in (sample.value, sample.rank, sample.order, sample.code))
         return cls(min(max(TIMES_KEPT * n_bytes, LEAST_KEPT), MOST_KEPT))
 
     def find(self, flags: Bool[np.ndarray, " instances"]) -> _NumberedNode | None:
-        """Return the kept node of a sample, marked by ``flags``; None if there is none."""
+        """Return the kept node whose sample is the instances marked by ``flags``; None if there is none."""
         return self._nodes.get(np.packbits(flags).tobytes()) if self._nodes else None
 
     def keep(self, nodes: "_SampledNodes") -> "_SampledNodes":
-        """Return the nodes unchanged; keep them for later calls if their bytes still fit."""
+        """Return ``nodes`` unchanged, and keep them for later calls if the cache has room for them."""
         if nodes.n_bytes <= self._bytes_left:
             self._bytes_left -= nodes.n_bytes
             for number, members in enumerate(nodes.members):
@@ -131,48 +144,76 @@ class KeptNodes:
 def _send_on(
     pairs: Pairs, samples: Samples, nodes: "_SampledNodes", node: np.ndarray, waiting: np.ndarray, store: KeptNodes
 ) -> None:
-    """Send pairs from their nodes to the children that they choose; a pair ends at its node if no test has a gain.
+    """Send pairs from their nodes to the children that they choose; a pair ends if its node or its child is a leaf.
 
-    ``waiting`` are the numbers of the pairs, ``node`` the number of each one's node among ``nodes``. The children's
-    samples are added to ``samples``; those whose nodes are in ``store`` take them from there.
+    ``waiting`` are the numbers of the pairs, and ``node`` has the number of each pair's node among ``nodes``. Samples
+    of children are added to the queue ``samples``, with the node that ``store`` keeps of them, if any.
     """
+    choices = _choose_tests(pairs, nodes, node, waiting)
+    pair = waiting[choices.position]
+    # A node is a leaf for pairs without a test that has a gain.
+    _, node_counts = pairs.with_instance(nodes.totals[node[choices.position]], pair)
+    entropy = pairs.settings.entropy
+    has_gain = choices.score > entropy[node_counts].sum(axis=1) - entropy[node_counts.sum(axis=1)]
+    pairs.end(pair[~has_gain], node_counts[~has_gain])
+    going = np.flatnonzero(has_gain)
+    going = going[pairs.end_at_leaves(choices.side_counts[going], pair[going])]
+
+    def kept_or_order(node_number, members, flags):
+        """Return what `Samples.add` keeps for a child of the node ``node_number``: its kept node, or its order."""
+        return store.find(flags) or nodes.child_order(node_number, members, flags)
+
+    # Pairs that choose the same test and side meet in the same child, whatever their labels.
+    for test, arriving in by_number(choices.test[going], pair[going]):
+        node_number, members = nodes.child(test)
+        samples.add(members, arriving, partial(kept_or_order, node_number, members))
+
+
+class _TestChoices(NamedTuple):
+    """The best test of each of some pairs, at the node where the pair waits."""
+
+    position: Int[np.ndarray, " q"]  # position of the pair among those that wait
+    score: Int64[np.ndarray, " q"]
+    test: Int[np.ndarray, " q"]
+    """The test, and the side on which the pair's instance lies, as one integer (`_SampledNodes.child` reads it)."""
+    side_counts: Int[np.ndarray, "q classes"]
+    """Class counts of the node's sample on that side."""
+
+
+def _choose_tests(pairs: Pairs, nodes: "_SampledNodes", node: np.ndarray, waiting: np.ndarray) -> _TestChoices:
+    """Return the test that each of the ``waiting`` pairs chooses at its node; arguments are those of `_send_on`."""
     # Pairs choose some at a time: the matrices of a choice have an entry for every pair and feature.
-    chunk_size, entropy = max(1, MOST_VALUES // pairs.sample.columns.number), pairs.settings.entropy
-    picks = []
-    for change, changed in pairs.changes(waiting):
-        scored_nodes, score_line = np.unique(node[changed], return_inverse=True)
+    chunk_size = max(1, MOST_VALUES // pairs.sample.columns.number)
+    chunks = []
+    for change, positions in pairs.changes(waiting):
+        scored_nodes, score_line = np.unique(node[positions], return_inverse=True)
         scores = nodes.scores(change, scored_nodes)
-        for begin in range(0, len(changed), chunk_size):
-            rows, lines = changed[begin : begin + chunk_size], score_line[begin : begin + chunk_size]
-            picks.append(
-                (rows, *nodes.choose(scores, lines, node[rows], pairs.queries, waiting[rows] // pairs.n_labels))
-            )
-    rows, best_score, test, totals = (np.concatenate(parts) for parts in zip(*picks, strict=True))
-    waiting = waiting[rows]
-    _, counts = pairs.with_instance(nodes.totals[node[rows]], waiting)
-    stays = best_score <= entropy[counts].sum(axis=1) - entropy[counts.sum(axis=1)]  # no test has a gain
-    pairs.end(waiting[stays], counts[stays])
-    goes = ~stays
-    goes[goes] = pairs.end_at_leaves(totals[goes], waiting[goes])
-
-    def kept_or_order(number, chosen, flags):
-        return store.find(flags) or nodes.child_order(number, chosen, flags)
-
-    # Pairs of all changes that choose the same test and side meet in the same child.
-    for test_number, arriving in by_number(test[goes], waiting[goes]):
-        node_number, chosen = nodes.child(test_number)
-        samples.add(chosen, arriving, partial(kept_or_order, node_number, chosen))
+        for begin in range(0, len(positions), chunk_size):
+            chunk = slice(begin, begin + chunk_size)
+            position = positions[chunk]
+            instance = waiting[position] // pairs.n_labels
+            choice = nodes.choose(scores, score_line[chunk], node[position], pairs.queries, instance)
+            chunks.append((position, *choice))
+    return _TestChoices(*map(np.concatenate, zip(*chunks, strict=True)))
 
 
 class _SampledNodes:
-    """Some nodes whose samples have the same size: the samples, their class counts, and the tests to choose among."""
+    """Nodes whose samples have the same size: their samples, class counts, and the tests that pairs choose among.
+
+    ``members`` has the instances of each node, and ``order`` is the result of `_sort_members` for them. ``totals`` are
+    the class counts ``[nodes classes]``.
+    """
 
     def __init__(self, pairs: Pairs, order: Int[np.ndarray, "rows size"], members: Int[np.ndarray, "nodes size"]):
-        self._sample, self.order, self.members = pairs.sample, order, members
-        sample, settings, k = pairs.sample, pairs.settings, pairs.sample.n_classes
+        sample = self._sample = pairs.sample
+        self.order = order
+        self.members = members
+        settings = pairs.settings
+        k = sample.n_classes
         cell = pairs.label[members] + k * np.arange(len(members))[:, None]
         self.totals = np.bincount(cell.ravel(), minlength=k * len(members)).reshape(-1, k)
-        self.numeric: Any = (LeftOutTests if pairs.leaves_out else InsertedTests)(sample, order, self.totals, settings)
+        make_tests = LeftOutTests if pairs.leaves_out else InsertedTests
+        self.numeric: Any = make_tests(sample, order, self.totals, settings)
         self.nominal = NominalTests(sample, members, self.totals, settings) if len(sample.nominal) else None
         # A test and a side are one integer, made of node, feature, cut or code, and side, so that sorting groups pairs.
         # The stride is the most of these numbers that a feature of a node has: two for each cut or code.
@@ -185,64 +226,73 @@ class _SampledNodes:
 
     @property
     def n_bytes(self) -> int:
-        """Number of bytes that the nodes take."""
+        """Number of bytes that the nodes and their tests take in a `KeptNodes`."""
         cuts = self.numeric.cuts
         tables = sum(array.nbytes for array in (*cuts, self.order, self.members)) + cuts.below.nbytes
         cells = 0 if self.nominal is None else 2 * self.nominal.inside.nbytes
         return tables + 8 * len(cuts.row) + cells + len(self.members) * (self._sample.n // 8)
 
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]):
-        """Return the scores of the numeric and of the nominal tests (None without any) of nodes under a change."""
-        return self.numeric.scores(change, nodes), None if self.nominal is None else self.nominal.scores(change, nodes)
+        """Return (scores of the numeric tests, scores of the nominal tests) of some nodes under a change.
+
+        ``nodes`` are numbers of nodes. The second entry is None if no feature is nominal.
+        """
+        numeric_scores = self.numeric.scores(change, nodes)
+        nominal_scores = None if self.nominal is None else self.nominal.scores(change, nodes)
+        return numeric_scores, nominal_scores
 
     def choose(
         self, scores, line: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"], queries: Queries, instances: np.ndarray
     ) -> tuple[Int64[np.ndarray, " q"], Int[np.ndarray, " q"], Int[np.ndarray, "q classes"]]:
-        """Return for each instance the best test's score, the test and the instance's side as a number, and counts.
+        """Return, for each of q instances, the best test at its node, as in `_TestChoices`: (score, test, side counts).
 
-        The counts are those of the classes on that side. ``instances`` are q positions in ``queries``, and ``node`` is
-        the node of each. ``line`` is the node's position among the nodes whose ``scores``, the result of the method
-        `scores`, are passed.
+        ``instances`` are positions in ``queries``, and ``node`` has the node of each. ``scores`` is a result of the
+        method `scores`, and ``line`` the position of each instance's node among the nodes that were scored.
         """
-        sample, cuts = self._sample, self.numeric.cuts
+        sample = self._sample
+        cuts = self.numeric.cuts
         numeric = self.numeric.choose(scores[0], self.numeric.locate(queries, instances, node), line)
-        score, nominal = numeric.score, None
+        nominal = None
+        score = numeric.score
         if self.nominal is not None:
             nominal = self.nominal.choose(scores[1], line, queries.code[instances])
+            # In the order of the data's columns, so that the first feature wins ties.
             score = np.empty((len(line), sample.columns.number), np.int64)
-            score[:, sample.numeric], score[:, sample.nominal] = numeric.score, nominal.score
-        # In the order of the data's columns, so that the first feature wins ties.
+            score[:, sample.numeric] = numeric.score
+            score[:, sample.nominal] = nominal.score
         feature = score.argmax(axis=1)
         best_score = score[np.arange(len(line)), feature]
-        # The cut's position or the tested code; whether the instance is above the cut, or has another code; and the
-        # class counts below the cut, or with the code.
-        threshold, side = np.zeros(len(line), np.intp), np.zeros(len(line), bool)
-        counts = np.empty((sample.n_classes, len(line)), np.intp)
         is_nominal = np.asarray(sample.columns.is_nominal)[feature]
+        threshold = np.zeros(len(line), np.intp)  # the cut's position, or the tested code
+        side = np.zeros(len(line), bool)  # whether the instance is above the cut, or has another code
+        counts = np.empty((sample.n_classes, len(line)), np.intp)  # below the cut, or with the code
         if len(rows := np.flatnonzero(~is_nominal)):
             feature_row = np.searchsorted(sample.numeric, feature[rows])
-            threshold[rows], side[rows] = numeric.cut(rows, feature_row), numeric.is_above[rows, feature_row]
+            threshold[rows] = numeric.cut(rows, feature_row)
+            side[rows] = numeric.is_above[rows, feature_row]
             cut = cuts.start[node[rows] * len(sample.numeric) + feature_row] + threshold[rows]
-            # Where no test is left there is no cut: the pair stays, whatever is read here.
+            # Where no test is left there is no cut: the pair ends at its node, whatever is read here.
             counts[:, rows] = cuts.below[:, np.minimum(cut, len(cuts.row) - 1)] if len(cuts.row) else 0
         if self.nominal is not None and nominal is not None and len(rows := np.flatnonzero(is_nominal)):
             feature_row = np.searchsorted(sample.nominal, feature[rows])
-            threshold[rows], side[rows] = nominal.code[rows, feature_row], nominal.is_other[rows, feature_row]
+            threshold[rows] = nominal.code[rows, feature_row]
+            side[rows] = nominal.is_other[rows, feature_row]
             counts[:, rows] = self.nominal.inside[:, node[rows] * len(sample.nominal) + feature_row, threshold[rows]]
         test = (node * sample.columns.number + feature) * self._stride + 2 * threshold + side
         return best_score, test, np.where(side[:, None], self.totals[node] - counts.T, counts.T)
 
     def child(self, test: int) -> tuple[int, Int[np.ndarray, " chosen"]]:
-        """Return the node at which a test is asked, and the instances of its sample on one side of the test.
+        """Return (number of a node, the instances that form its child) for a ``test`` of the node and one side of it.
 
-        ``test`` is a number that `choose` returns: node, feature, cut or code, and side in one integer.
+        The integer ``test``, which `choose` returns, holds the node, the feature, the cut or code, and the side.
         """
         sample = self._sample
         node_and_feature, threshold_and_side = divmod(test, self._stride)
         node, feature = divmod(node_and_feature, sample.columns.number)
         threshold, side = divmod(threshold_and_side, 2)
         if sample.columns.is_nominal[feature]:
-            row, members = int(np.searchsorted(sample.nominal, feature)), self.members[node]
+            row = int(np.searchsorted(sample.nominal, feature))
+            members = self.members[node]
             return node, members[(sample.code[row, members] != threshold) == side]
         row = node * len(sample.numeric) + int(np.searchsorted(sample.numeric, feature))
         size = self.numeric.cuts.size[self.numeric.cuts.start[row] + threshold]
@@ -252,10 +302,10 @@ class _SampledNodes:
     def child_order(
         self, node: int, chosen: Int[np.ndarray, " chosen"], flags: Bool[np.ndarray, " instances"]
     ) -> Int[np.ndarray, "numeric chosen"] | None:
-        """Return the chosen instances of a node in the order of each numeric feature; None for up to `FEW`.
+        """Return the instances of a child in ascending order of each numeric feature; None for up to `FEW` instances.
 
-        The order is filtered from the node's order; ``flags`` marks the chosen instances among all. Small children are
-        sorted anew later, all of one size together.
+        ``node`` is the parent's number, and ``chosen`` are the child's instances, which ``flags`` marks among all. The
+        child's order is filtered from the parent's; `_sort_members` sorts the smaller children later.
         """
         if len(chosen) <= FEW:
             return None

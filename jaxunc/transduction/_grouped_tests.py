@@ -52,15 +52,23 @@ class RunningMaxima(NamedTuple):
     """Column i has the largest of the scores ``below`` from column i on; `LOWEST` behind the last."""
 
     def lowest_of_first(self, row: Int[np.ndarray, " q"], end: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
-        """Return, for each ``row``, the lowest of its first ``end`` cuts with the largest score ``above``."""
+        """Return, for each ``row`` and its ``end``, the position of the best of the row's first ``end`` cuts.
+
+        The best has the largest score ``above``; of several the lowest cut.
+        """
         rows, inverse = np.unique(row, return_inverse=True)
+        # The columns whose score exceeds all before them: the last one up to ``end`` is the best.
         record_column = np.where(self.above[rows] > self.best_before[rows, :-1], np.arange(self.above.shape[1]), -1)
         return np.maximum.accumulate(record_column, axis=1)[inverse, end - 1]
 
     def lowest_of_last(self, row: Int[np.ndarray, " q"], begin: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
-        """Return, for each ``row``, the lowest of its cuts from ``begin`` on with the largest score ``below``."""
+        """Return, for each ``row`` and its ``begin``, the position of the best of the row's cuts from ``begin`` on.
+
+        The best has the largest score ``below``; of several the lowest cut.
+        """
         rows, inverse = np.unique(row, return_inverse=True)
         width = self.below.shape[1]
+        # The columns whose score is not exceeded behind them: the first one from ``begin`` on is the best.
         record_column = np.where(self.below[rows] >= self.best_from[rows, 1:], np.arange(width), width)
         return np.minimum.accumulate(record_column[:, ::-1], axis=1)[:, ::-1][inverse, np.minimum(begin, width - 1)]
 
@@ -77,8 +85,12 @@ class CutsOfRows(NamedTuple):
 
     @classmethod
     def of(cls, cuts: Cuts, rows: Int[np.ndarray, " rows"], width: int) -> "CutsOfRows":
-        """Return the cuts of the rows with these increasing numbers; the table has ``width`` columns."""
-        shape, row = (len(rows), width), cuts.row
+        """Return those of ``cuts`` that lie in the rows with the numbers ``rows``, which increase.
+
+        The table of scores has ``width`` columns, more than any row has cuts.
+        """
+        row = cuts.row
+        shape = (len(rows), width)
         if len(rows) == len(cuts.start) - 1:
             return cls(slice(None), row, np.arange(len(row)) - cuts.start[row], shape)
         line = np.full(len(cuts.start) - 1, -1)
@@ -91,12 +103,14 @@ class CutsOfRows(NamedTuple):
 
         ``below`` and ``above`` are the scores of the cuts ``index``, with the instance below the cut and above it.
         """
-        tables = []
-        for scores in (below, above):
-            # Entries behind a row's cuts stay `LOWEST`.
-            tables.append(np.full(self.shape, LOWEST))
-            tables[-1][self.line, self.column] = scores
-        below, above = tables
+
+        def as_table(scores):
+            """Return the scores as a table; entries behind a row's cuts are `LOWEST`."""
+            table = np.full(self.shape, LOWEST)
+            table[self.line, self.column] = scores
+            return table
+
+        below, above = as_table(below), as_table(above)
         best_before, best_from = (np.full((self.shape[0], self.shape[1] + 1), LOWEST) for _ in range(2))
         np.maximum.accumulate(above, axis=1, out=best_before[:, 1:])
         np.maximum.accumulate(below[:, ::-1], axis=1, out=best_from[:, -2::-1])
@@ -104,7 +118,7 @@ class CutsOfRows(NamedTuple):
 
 
 def _rows(n_features: int, nodes: Int[np.ndarray, " some"]) -> Int[np.ndarray, "some features"]:
-    """Return the numbers of the rows of some nodes, one row for each of ``n_features`` features."""
+    """Return the numbers of the rows of ``nodes``: a node has a row for each of ``n_features`` features."""
     return nodes[:, None] * n_features + np.arange(n_features)
 
 
@@ -121,41 +135,52 @@ class Choice(NamedTuple):
     scores: RunningMaxima
 
     def cut(self, instance: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
-        """Return, for each pair of instance and feature, the index of the best cut within the feature's row."""
-        position, above, line = (array[instance, feature] for array in (self.position, self.is_above, self.line))
-        return np.where(above, self.scores.lowest_of_first(line, position), self.scores.lowest_of_last(line, position))
+        """Return, for each pair of ``instance`` and ``feature``, the position of the best cut within the feature's row.
+
+        Instances and features are positions in the arrays of the choice.
+        """
+        position, is_above, line = (array[instance, feature] for array in (self.position, self.is_above, self.line))
+        cut_below = self.scores.lowest_of_first(line, position)
+        cut_above = self.scores.lowest_of_last(line, position)
+        return np.where(is_above, cut_below, cut_above)
 
 
 class InsertedTests:
-    """Numeric tests for instances that are not part of the nodes' samples.
+    """Numeric tests of some nodes, for instances that are not part of the nodes' samples.
 
-    Of the cuts below the instance, the best has the largest score ``above`` (the instance lies above the cut). Of the
-    other cuts, the best has the largest score ``below``.
+    ``order`` has the nodes' instances by increasing value (`find_cuts`), ``totals`` the nodes' class counts. Of the
+    cuts below an instance, the best has the largest score with the instance ``above`` the cut; of the other cuts, the
+    best has the largest score with the instance ``below``.
     """
 
     def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: InductionSettings):
+        self._settings = settings
+        self._n_features = len(sample.numeric)
+        self._stride = sample.n  # distance of two rows in `Cuts.upper`
         cuts = find_cuts(sample, order, settings.boundaries)
-        self._settings, self._n_features, self._stride = settings, len(sample.numeric), sample.n
-        above = totals[cuts.row // max(len(sample.numeric), 1)].T - cuts.below
-        candidates = contenders(cuts, above, order.shape[1], len(sample.numeric), settings)
-        self.cuts, self._above = cuts.select(candidates), above[:, candidates]
+        above = totals[cuts.row // max(self._n_features, 1)].T - cuts.below
+        candidates = contenders(cuts, above, order.shape[1], self._n_features, settings)
+        self.cuts = cuts.select(candidates)
+        self._above = above[:, candidates]
         self._width = int(np.diff(self.cuts.start).max(initial=0)) + 1
         self._threshold = self.cuts.threshold
 
     def locate(
         self, queries: Queries, instances: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"]
     ) -> Int[np.ndarray, "q numeric"]:
-        """Return for each instance and feature the number of cuts, in the instance's node, that lie below it.
+        """Return, for each instance and feature, how many of the feature's cuts in the instance's node lie below it.
 
         ``instances`` are q positions in ``queries``, and ``node`` is the node of each.
         """
-        cuts, rows = self.cuts, _rows(self._n_features, node)
+        cuts = self.cuts
+        rows = _rows(self._n_features, node)
         position = np.zeros(rows.shape, np.intp)
         # Only features with cuts: most have none that may be the best (`contenders`).
         q, feature = np.nonzero((cuts.start[1:] > cuts.start[:-1])[rows])
         if not len(q):
             return position
-        row, cell = rows[q, feature], (instances[q], feature)
+        row = rows[q, feature]
+        cell = (instances[q], feature)
         # `upper` grows from row to row by the number of training instances, so it is sorted over all rows.
         cut = np.searchsorted(cuts.upper, queries.rank[cell] + row * self._stride, side="right")
         # The instance may lie in the gap of the next cut, above its threshold: then it counts, too.
@@ -165,11 +190,13 @@ class InsertedTests:
         return position
 
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> RunningMaxima:
-        """Return the scores of all cuts of some nodes under a change of the sample."""
+        """Return the scores of all cuts of ``nodes`` under a ``change`` of their samples."""
         node_cuts = CutsOfRows.of(self.cuts, _rows(self._n_features, nodes).ravel(), self._width)
-        below, above = self.cuts.below[:, node_cuts.index], self._above[:, node_cuts.index]
+        counts_below = self.cuts.below[:, node_cuts.index]
+        counts_above = self._above[:, node_cuts.index]
+        settings = self._settings
         return node_cuts.accumulate(
-            *side_scores(self._settings.entropy, below, above, change, self._settings.min_samples_leaf)
+            *side_scores(settings.entropy, counts_below, counts_above, change, settings.min_samples_leaf)
         )
 
     def choose(
@@ -177,12 +204,14 @@ class InsertedTests:
     ) -> Choice:
         """Return the best test of each feature for each instance; of tests with the same score the lowest cut's.
 
-        ``node`` holds, for each instance, the position of its node among the nodes that were scored.
+        ``scores`` is a result of the method `scores`, and ``position`` one of `locate`. ``node`` holds, for each
+        instance, the position of its node among the nodes that were scored.
         """
         line = _rows(self._n_features, node)
         entry = position + line * (self._width + 1)
-        above, below = scores.best_before.ravel()[entry], scores.best_from.ravel()[entry]
-        return Choice(np.maximum(above, below), above >= below, position, line, scores)
+        best_above = scores.best_before.ravel()[entry]
+        best_below = scores.best_from.ravel()[entry]
+        return Choice(np.maximum(best_above, best_below), best_above >= best_below, position, line, scores)
 
 
 def contenders(
@@ -190,16 +219,18 @@ def contenders(
 ) -> Int[np.ndarray, " some"]:
     """Return the indices of the cuts that may be the best of their node for some inserted instance.
 
-    ``above`` has the class counts above each cut; the nodes have ``size`` instances and ``n_numeric`` rows of cuts
-    each. Let d(i) = F(i+1) - F(i), with F = ``settings.entropy``. An instance that joins a side of n instances, n_c of
+    ``above`` has the class counts above each cut. Each node has ``size`` instances, and ``n_numeric`` rows of cuts. Let
+    d(i) = F(i+1) - F(i), with F = ``settings.entropy``. An instance that joins a side of n instances, n_c of
     them of its class, changes the score by d(n_c) - d(n). In a node of a given size this lies in [-D, U] for any
     instance. So a cut can be the best only if its score without the instance is within D + U of the best score.
     """
-    entropy, min_size = settings.entropy, settings.min_samples_leaf
+    entropy = settings.entropy
+    min_size = settings.min_samples_leaf
     steps = np.diff(entropy[: size + 2])
     largest_step = np.maximum.accumulate(steps)
+    largest_fall = largest_step[-1]
     # U, the largest rise, is 0 except for rounding: in a table of few digits the steps d may decrease.
-    largest_fall, largest_rise = largest_step[-1], (largest_step - steps).max()
+    largest_rise = (largest_step - steps).max()
     # A side that lacks one instance for the least size gets it by the inserted one. Such cuts are candidates, but not
     # tests for instances on the other side, so the best score is taken of the other cuts.
     scores = scores_with(entropy, cuts.below, above, min_size - 1)
@@ -211,7 +242,10 @@ def contenders(
 
 
 class CutPosition(NamedTuple):
-    """Where instances of the sample lie among the cuts of their nodes; cuts are numbered within a feature's row."""
+    """Where q instances of the sample lie among the cuts of their nodes, by numeric feature.
+
+    An index of a cut is its position within the feature's row.
+    """
 
     left: Int[np.ndarray, "q numeric"]
     """Index of the cut beside and below the instance, if there is one; also the number of cuts further below."""
@@ -242,30 +276,43 @@ class LeftOutChoice(NamedTuple):
         return self.kind < 2
 
     def cut(self, instance: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
-        """Return, for each pair of instance and feature, the index of the best cut within the feature's row."""
-        positions, line = (self.position.left, self.position.right, self.position.next), self.line[instance, feature]
-        left, right, following = (array[instance, feature] for array in positions)
-        candidates = (self.scores.lowest_of_first(line, left), left, right, self.scores.lowest_of_last(line, following))
-        return np.choose(self.kind[instance, feature], candidates)
+        """Return, for each pair of ``instance`` and ``feature``, the position of the best cut within the feature's row.
+
+        Instances and features are positions in the arrays of the choice.
+        """
+        line = self.line[instance, feature]
+        left = self.position.left[instance, feature]
+        right = self.position.right[instance, feature]
+        following = self.position.next[instance, feature]
+        further_below = self.scores.lowest_of_first(line, left)
+        further_above = self.scores.lowest_of_last(line, following)
+        return np.choose(self.kind[instance, feature], (further_below, left, right, further_above))
 
 
 class LeftOutTests:
-    """Numeric tests for an instance x of a node's sample: cuts, boundaries and thresholds are those without x."""
+    """Numeric tests of some nodes, for an instance x of the node's sample that is left out.
+
+    Cuts, boundaries and thresholds are those without x. ``order`` has the nodes' instances by increasing value
+    (`find_cuts`), ``totals`` the nodes' class counts.
+    """
 
     def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: InductionSettings):
-        self._sample, self._settings = sample, settings
+        self._sample = sample
+        self._settings = settings
+        self._totals = totals
+        self._n_features = len(sample.numeric)
         # All cuts, not the boundaries alone: whether a cut beside x is a boundary may change when x is left out.
         self.cuts = cuts = find_cuts(sample, order, boundaries=False)
-        self._totals, self._n_features = totals, len(sample.numeric)
-        self._above = totals[cuts.row // max(len(sample.numeric), 1)].T - cuts.below
+        self._above = totals[cuts.row // max(self._n_features, 1)].T - cuts.below
         self._size = order.shape[1]
         self._width = int(np.diff(cuts.start).max(initial=0)) + 1
         self._is_boundary = cuts.is_boundary
 
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[RunningMaxima, np.ndarray, np.ndarray]:
-        """Return running maxima over the tests of some nodes, and the scores ``below`` and ``above`` of all cuts.
+        """Return (running maxima over the tests of ``nodes``, scores ``below`` of all cuts, scores ``above``).
 
-        All scores are those under a change of the sample. The last two arrays have one more entry, `LOWEST`.
+        The scores are those under a ``change`` of the sample. Those of all cuts have one more entry, `LOWEST`, which
+        stands for cuts that are no tests.
         """
         node_cuts = CutsOfRows.of(self.cuts, _rows(self._n_features, nodes).ravel(), self._width)
         below, above = side_scores(
@@ -276,26 +323,31 @@ class LeftOutTests:
             self._settings.min_samples_leaf,
         )
         # Running maxima see tests only. The other two arrays keep all cuts: `cuts_beside` decides about those beside x.
-        is_no_test = ~self._is_boundary[node_cuts.index] if self._settings.boundaries else np.zeros(len(below), bool)
+        is_no_test = np.zeros(len(below), bool)
+        if self._settings.boundaries:
+            is_no_test = ~self._is_boundary[node_cuts.index]
         tests = node_cuts.accumulate(np.where(is_no_test, LOWEST, below), np.where(is_no_test, LOWEST, above))
         # Cuts of other nodes are never looked up. Index -1 reads the last entry: for a cut beside x that is not a test
         # (`choose`).
-        all_scores = []
-        for scores in (below, above):
-            all_scores.append(np.full(len(self.cuts.row) + 1, LOWEST))
-            all_scores[-1][:-1][node_cuts.index] = scores
-        return tests, all_scores[0], all_scores[1]
+        all_below, all_above = (np.full(len(self.cuts.row) + 1, LOWEST) for _ in range(2))
+        all_below[:-1][node_cuts.index] = below
+        all_above[:-1][node_cuts.index] = above
+        return tests, all_below, all_above
 
     def locate(self, queries: Queries, instances: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"]) -> CutPosition:
-        """Return where instances of the samples lie among the cuts, each in the node where it is.
+        """Return where instances of the samples lie among the cuts of their nodes.
 
         ``instances`` are q positions in ``queries``, and ``node`` is the node of each.
         """
-        cuts, n_cuts, row = self.cuts, len(self.cuts.row), _rows(self._n_features, node)
+        cuts = self.cuts
+        n_cuts = len(cuts.row)
+        row = _rows(self._n_features, node)
         begin, end = cuts.start[row], cuts.start[row + 1]
         if not n_cuts:
             zeros = np.zeros(row.shape, np.intp)
-            return CutPosition(zeros, zeros, zeros > 0, zeros > 0, zeros, row)
+            return CutPosition(
+                left=zeros, right=zeros, left_is_test=zeros > 0, right_is_test=zeros > 0, next=zeros, row=row
+            )
         # `upper` grows from row to row by the number of training instances, so it is sorted over all rows.
         rank = queries.rank[instances] + row * self._sample.n
         # The first cut whose upper value is not below x: the cut beside x if that value is x's own.
@@ -304,37 +356,53 @@ class LeftOutTests:
         right = left + has_left
         has_right = right < end
         left_is_test, right_is_test = self._tests_beside(queries, instances, node, left, right, has_left, has_right)
-        return CutPosition(left - begin, right - begin, left_is_test, right_is_test, right + has_right - begin, row)
+        return CutPosition(
+            left=left - begin,
+            right=right - begin,
+            left_is_test=left_is_test,
+            right_is_test=right_is_test,
+            next=right + has_right - begin,
+            row=row,
+        )
 
     def _tests_beside(self, queries, instances, node, left, right, has_left, has_right):
-        """Return whether the cut just below each instance, and the one just above, is a test of the sample without it.
+        """Return whether the cuts just below and just above each of q instances are tests without it (`cuts_beside`).
 
         ``left`` and ``right`` are the indices of these cuts ``[q numeric]``; ``has_left`` and ``has_right`` say whether
         they exist. ``instances`` are positions in ``queries``, and ``node`` is the node of each.
         """
-        cuts, last = self.cuts, len(self.cuts.row) - 1
+        cuts = self.cuts
+        last = len(cuts.row) - 1
         # Where there is no cut the index is only kept in range: what it reads is masked.
         left, right = np.minimum(left, last), np.minimum(right, last)
         n_below = np.where(has_left, cuts.size[left], 0)
         n_with_value = np.where(has_right, cuts.size[right], self._size) - n_below
         goes_left = queries.value[instances] <= halfway(cuts.lower_value[left], cuts.upper_value[right])
         value_class = np.where(has_left, cuts.upper_class[left], cuts.lower_class[right])
-        # Where several classes share the value of x, the others with that value may be of one class. Only there are
-        # the class counts of the value read.
+        # Where several classes share the value of x, the others with that value may be of one class. Only there the
+        # class counts of the value are read.
         mixed = np.argwhere((value_class < 0) & (has_left | has_right))
         if self._settings.boundaries and len(mixed):
             value_class[tuple(mixed.T)] = self._class_without(instances, node, mixed, left, right, has_left, has_right)
-        classes = cuts.lower_class[left], value_class, cuts.upper_class[right]
-        beside = Beside(has_left, has_right, n_with_value == 1, goes_left, *classes)
+        beside = Beside(
+            has_left=has_left,
+            has_right=has_right,
+            is_alone=n_with_value == 1,
+            goes_left=goes_left,
+            lower=cuts.lower_class[left],
+            equal=value_class,
+            upper=cuts.upper_class[right],
+        )
         return cuts_beside(beside, self._settings.boundaries)
 
     def _class_without(self, instances, node, mixed, left, right, has_left, has_right) -> np.ndarray:
-        """Return the class of the other instances with an instance's value, -1 for several classes.
+        """Return the class of all other instances with the same value as an instance; -1 if these have several classes.
 
-        ``mixed [pairs 2]`` has the index of an instance and of a numeric feature for each class that is returned. The
-        other arguments are those of `_tests_beside`.
+        ``mixed [pairs 2]`` has the positions of the instance and of the numeric feature, for each class that is
+        returned. The other arguments are those of `_tests_beside`.
         """
-        cuts, cell = self.cuts, tuple(mixed.T)
+        cuts = self.cuts
+        cell = tuple(mixed.T)
         # Counts below a cut are sums over all lower values; the value's own counts are their difference.
         counts_through = np.where(has_right[cell], cuts.below[:, right[cell]], self._totals[node[mixed[:, 0]]].T)
         counts = counts_through - np.where(has_left[cell], cuts.below[:, left[cell]], 0)
@@ -361,41 +429,50 @@ class LeftOutTests:
 
 
 class NominalTests:
-    """Tests for a single value of a nominal feature.
+    """Tests of some nodes for a single value of a nominal feature.
 
-    All tests except that for the instance's value have the instance outside. So the best of them is the best of all
-    outside scores or, if that is the test for the instance's value, the second best.
+    ``members`` has the instances of each node, ``totals`` the nodes' class counts. An instance is inside a test that
+    tests for its value, and outside all others. So the best other test has the best of all outside scores or, if that
+    belongs to the test for the instance's value, the second best.
     """
 
     def __init__(self, sample: Presorted, members: np.ndarray, totals: np.ndarray, settings: InductionSettings):
-        self._settings, self._n_features = settings, len(sample.nominal)
+        self._settings = settings
+        self._n_features = len(sample.nominal)
         self.inside = value_counts(sample, members)
         self.outside = np.repeat(totals, len(sample.nominal), axis=0).T[:, :, None] - self.inside
 
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores ``[rows codes]`` of the tests of some nodes, with the instance inside and outside.
+        """Return (scores of the tests of ``nodes`` with the instance inside, scores with the instance outside).
 
-        The score is `LOWEST` where a side has no other instance.
+        Both are ``[rows codes]``, under a ``change`` of the sample. A score is `LOWEST` where a side has no other
+        instance.
         """
+        settings = self._settings
         rows = _rows(self._n_features, nodes).ravel()
-        with_inside, with_outside = self.inside[:, rows], self.outside[:, rows]
-        inside, outside = side_scores(
-            self._settings.entropy, with_inside, with_outside, change, self._settings.min_samples_leaf
+        counts_inside = self.inside[:, rows]
+        counts_outside = self.outside[:, rows]
+        scores_inside, scores_outside = side_scores(
+            settings.entropy, counts_inside, counts_outside, change, settings.min_samples_leaf
         )
-        n_removed, n_inside, n_outside = change.n_removed, with_inside.sum(axis=0), with_outside.sum(axis=0)
-        inside[~parts_a_value(n_inside, n_outside, n_removed, 0)] = LOWEST
-        outside[~parts_a_value(n_inside, n_outside, 0, n_removed)] = LOWEST
-        return inside, outside
+        n_inside = counts_inside.sum(axis=0)
+        n_outside = counts_outside.sum(axis=0)
+        n_removed = change.n_removed
+        scores_inside[~parts_a_value(n_inside, n_outside, n_removed, 0)] = LOWEST
+        scores_outside[~parts_a_value(n_inside, n_outside, 0, n_removed)] = LOWEST
+        return scores_inside, scores_outside
 
     def choose(
         self, scores: tuple[np.ndarray, np.ndarray], node: Int[np.ndarray, " q"], code: Int[np.ndarray, "q nominal"]
     ) -> NominalChoice:
         """Return the best test of each feature for each instance; of two with the same score that for the lower code.
 
-        ``node`` holds, for each instance, the position of its node among the nodes that were scored.
+        ``scores`` is a result of the method `scores`, and ``code`` has the instances' values. ``node`` holds, for each
+        instance, the position of its node among the nodes that were scored.
         """
         inside, outside = scores
-        rows, cell = np.arange(len(inside)), _rows(self._n_features, node)
+        rows = np.arange(len(inside))
+        cell = _rows(self._n_features, node)
         best = outside.argmax(axis=1)
         # The second best test, for instances whose value the best one tests.
         others = outside.copy()

@@ -13,18 +13,18 @@ from ._scores import Change, InductionSettings, is_leaf
 
 
 class PairsProgress(NamedTuple):
-    """Progress: the number of pairs that have ended, and of all; for `TransductiveTreeClassifier`, of instances."""
+    """How far a call has come, counted in pairs; for `TransductiveTreeClassifier` in instances."""
 
     done: int
     total: int
-    seconds: float
+    seconds: float  # time since the call began
 
 
 class Pairs:
-    """All pairs of an instance x and a label c; a pair's number is x times the number of labels, plus c.
+    """All pairs of an instance and a label, numbered: instance times the number of labels, plus label.
 
-    Without ``queries`` the instances are those of the training set, each left out of it before it is inserted. With
-    ``inductive`` there is one more label, the last, for which x is not inserted: its leaf in the tree without it.
+    The instances are ``queries``. None: those of the training set ``sample``, each left out before it is inserted. With
+    ``inductive`` each instance has one more label, the last, with which it is not inserted, only looked up.
     """
 
     def __init__(
@@ -35,7 +35,9 @@ class Pairs:
         inductive: bool = False,
         progress: Callable[[PairsProgress], None] | None = None,
     ):
-        self.sample, self.settings, self.leaves_out = sample, settings, queries is None
+        self.sample = sample
+        self.settings = settings
+        self.leaves_out = queries is None
         self.queries = sample_queries(sample) if queries is None else queries
         self.label = sample.label.astype(np.intp)
         k = sample.n_classes
@@ -45,7 +47,9 @@ class Pairs:
         # The row of that label is all zeros: it adds nothing.
         self._unit = np.eye(self.n_labels, k, dtype=np.intp)
         self._counts = np.zeros((self.n, k), np.int32)
-        self._n_done, self._progress, self._start = 0, progress, time.perf_counter()
+        self._progress = progress
+        self._n_done = 0
+        self._start = time.perf_counter()
 
     @property
     def leaf_counts(self) -> Int32[np.ndarray, "instances labels classes"]:
@@ -53,25 +57,26 @@ class Pairs:
         return self._counts.reshape(-1, self.n_labels, self.sample.n_classes)
 
     def with_instance(self, totals: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the class counts of a sample without and with the instance of each pair, both ``[pairs classes]``.
+        """Return (class counts of the sample without the pair's instance, class counts with it), for each pair.
 
-        ``totals`` are the class counts of one sample for all pairs, or of one for each; ``pairs`` are their numbers.
+        ``pairs`` are numbers of pairs. ``totals`` are the class counts of one sample for all pairs ``[classes]``, or of
+        a sample for each ``[pairs classes]``. The results broadcast to ``[pairs classes]``.
         """
         instance, label = np.divmod(pairs, self.n_labels)
         without = totals - self._unit[self.label[instance]] if self.leaves_out else np.atleast_2d(totals)
         return without, without + self._unit[label]
 
     def end(self, pairs: Int[np.ndarray, " pairs"], counts: np.ndarray) -> None:
-        """Record that pairs end in leaves of these class counts."""
+        """Record that ``pairs`` end in leaves with the class counts ``counts [pairs classes]``."""
         self._counts[pairs] = counts
         self._n_done += len(pairs)
 
     def end_at_leaves(
         self, totals: Int[np.ndarray, "*pairs classes"], pairs: Int[np.ndarray, " pairs"]
     ) -> Bool[np.ndarray, " pairs"]:
-        """Return which pairs wait at their samples; the others are in leaves, and are ended.
+        """End those ``pairs`` whose node is a leaf, and return whether each pair goes on.
 
-        ``totals`` are the class counts of one sample for all pairs, or of one for each.
+        ``totals`` are the class counts of the pairs' nodes: those of one sample for all pairs, or one row for each.
         """
         without, counts = self.with_instance(totals, pairs)
         ends = np.asarray(is_leaf(without, counts, self.settings.boundaries, self.settings.min_samples_leaf))
@@ -79,12 +84,13 @@ class Pairs:
         return ~ends
 
     def changes(self, pairs: Int[np.ndarray, " pairs"]) -> Iterator[tuple[Change, np.ndarray]]:
-        """Yield the changes that the pairs make to the sample, each with the positions of its pairs."""
+        """Yield each distinct change that ``pairs`` make to a sample, with the positions of its pairs in ``pairs``."""
         k = self.sample.n_classes
         instance, label = np.divmod(pairs, self.n_labels)
         if not self.leaves_out:
             # A change is the same for all instances that get the label, so their scores are shared.
             for new_class in np.flatnonzero(np.bincount(label)).tolist():
+                # The further label k, behind the classes, inserts nothing: -1.
                 yield Change(new_class if new_class < k else -1), np.flatnonzero(label == new_class)
             return
         old_classes = self.label[instance]
@@ -95,18 +101,18 @@ class Pairs:
             yield Change(new_class if new_class < k else -1, old_class), np.flatnonzero(change_number == number)
 
     def report(self) -> None:
-        """Call ``progress`` with how many pairs have ended."""
+        """Call the function ``progress``, if there is one, with how many pairs have ended."""
         if self._progress is not None:
             self._progress(PairsProgress(self._n_done, self.n, time.perf_counter() - self._start))
 
 
 class WaitingSample(NamedTuple):
-    """A sample, and the pairs that wait at it."""
+    """The sample of a node, and the pairs that wait there for a test."""
 
     members: Int[np.ndarray, " members"]
     """The sample's instances."""
     kept: Any
-    """What `Samples.add` kept for the sample."""
+    """What the function ``keep`` of `Samples.add` returned for the sample."""
     pairs: Int[np.ndarray, " pairs"]
     """The waiting pairs, sorted."""
 
@@ -114,8 +120,8 @@ class WaitingSample(NamedTuple):
 class Samples:
     """A queue of samples, the largest first, with the pairs that wait at each.
 
-    All pairs that reach a sample come from larger samples, so none arrives once it is taken. A sample that is reached
-    in several ways is recognised by a sum of random numbers, and then compared.
+    All pairs that reach a sample come from larger samples, so no pair arrives after a sample is taken. A sample that is
+    reached by several paths is one entry: it is looked up by a sum of random numbers, and its members are compared.
     """
 
     def __init__(self, n: int):
@@ -127,7 +133,11 @@ class Samples:
         self._flags = np.zeros(n, bool)
 
     def add(self, chosen: Int[np.ndarray, " chosen"], pairs: np.ndarray, keep: Callable[[np.ndarray], Any]) -> None:
-        """Add pairs that arrive at the sample ``chosen``; for a new one, keep what ``keep`` returns for its flags."""
+        """Add ``pairs`` to those that wait at the sample of the instances ``chosen``.
+
+        If the sample is new, ``keep(flags)`` is called once, and its result becomes `WaitingSample.kept`. ``flags``
+        marks the sample's instances among all.
+        """
         key = int(self._number[chosen].sum())
         self._flags[chosen] = True
         while key in self._entries:
@@ -144,18 +154,18 @@ class Samples:
 
     @property
     def largest(self) -> int:
-        """Size of the sample that comes next; 0 if there is none."""
+        """Number of instances of the largest sample in the queue; 0 if the queue is empty."""
         return -self._heap[0][0] if self._heap else 0
 
     def take(self) -> WaitingSample:
-        """Remove the largest sample, and return it."""
+        """Remove the largest sample from the queue, and return it with its pairs."""
         chosen, kept, pairs = self._entries.pop(heapq.heappop(self._heap)[1])
         # Sorted, so that results do not depend on the order of arrival.
         return WaitingSample(chosen, kept, np.sort(np.concatenate(pairs)))
 
 
 def by_number(numbers: Int[np.ndarray, " n"], values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each distinct number in ascending order, and the values that have it."""
+    """Yield each distinct number of ``numbers`` in ascending order, with the ``values`` at its positions."""
     order = np.argsort(numbers, kind="stable")
     numbers, values = numbers[order], values[order]
     begins = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1)).tolist()

@@ -44,7 +44,7 @@ class Presorted(NamedTuple):
         return len(self.class_labels)
 
     def take(self, rows: Int[np.ndarray, " rows"]) -> "Presorted":
-        """Return the training set of the instances at ``rows``, which may be repeated."""
+        """Return the training set that has the instances at the positions ``rows``, which may be repeated."""
         rank = self.rank[:, rows]
         return self._replace(
             label=self.label[rows],
@@ -56,7 +56,7 @@ class Presorted(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """Instances to insert or look up, with their values as ranks and codes of a training set."""
+    """Instances to insert or to look up, with their values also as ranks and codes of a training set."""
 
     value: Float64[np.ndarray, "queries numeric"]
     rank: Int[np.ndarray, "queries numeric"]
@@ -73,9 +73,9 @@ class Queries(NamedTuple):
 
 
 def presort(X, y, nominal, *, name: str = "X") -> Presorted:
-    """Return a training set, checked and sorted; arguments and errors are those of `grow_greedy_trees`.
+    """Return instances X and labels y as a training set, checked and sorted.
 
-    Messages call the instances ``name``.
+    Arguments and errors are those of `grow_greedy_trees`. Messages call the instances ``name``.
     """
     columns = fit_columns(X, nominal, name=name)
     values = np.asarray(encode_instances(X, columns, name)[0])
@@ -87,9 +87,13 @@ def presort(X, y, nominal, *, name: str = "X") -> Presorted:
 
 
 def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray) -> Presorted:
-    """Return encoded instances, NaN where missing, as a sorted training set; ``label`` are positions in ``labels``."""
+    """Return a sorted training set of encoded instances: ``values [instances features]``, NaN where missing.
+
+    ``label [instances]`` are positions in ``labels``, the sorted labels of the classes.
+    """
     is_nominal = columns.is_nominal
-    numeric, nominal_positions = np.flatnonzero(~is_nominal), np.flatnonzero(is_nominal)
+    numeric = np.flatnonzero(~is_nominal)
+    nominal_positions = np.flatnonzero(is_nominal)
     value = _numbers(values[:, numeric]).T
     order = np.argsort(value, axis=1, kind="stable").astype(np.int32)
     ascending = np.take_along_axis(value, order, axis=1)
@@ -132,7 +136,7 @@ def sample_queries(sample: Presorted) -> Queries:
 
 
 def values_of(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
-    """Return the instances as they were before sorting: numbers, NaN where missing, and codes."""
+    """Return the training set's instances as `sorted_sample` takes them: numbers, NaN if missing, and codes."""
     values = np.empty((sample.n, sample.columns.number), np.float32)
     values[:, sample.numeric] = np.where(np.isneginf(sample.value), np.nan, sample.value).T
     values[:, sample.nominal] = sample.code.T
@@ -140,7 +144,7 @@ def values_of(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:
-    """Return numbers as float64, with -inf for missing ones and 0 for -0."""
+    """Return ``values`` as float64, with -inf in place of NaN (missing), and 0 in place of -0."""
     # Adding 0 turns -0 into +0, so that both are one value to the last bit.
     wide = values.astype(np.float64) + 0.0
     return np.where(np.isnan(wide), -np.inf, wide)
@@ -166,7 +170,7 @@ class Cuts(NamedTuple):
     upper_class: Int[np.ndarray, " cuts"]
 
     def select(self, which: Int[np.ndarray, " some"]) -> "Cuts":
-        """Return the cuts at increasing indices ``which``."""
+        """Return those of the cuts that have the indices ``which``, which increase."""
         by_cut = {name: part[..., which] for name, part in self._asdict().items() if name != "start"}
         return Cuts(**by_cut, start=np.searchsorted(by_cut["row"], np.arange(len(self.start))))
 
@@ -177,33 +181,37 @@ class Cuts(NamedTuple):
 
     @property
     def is_boundary(self) -> Bool[np.ndarray, " cuts"]:
-        """Whether the instances with the two values are not all of one class."""
+        """Whether the instances with the two values beside a cut are of two classes or more."""
         return parts_classes(self.lower_class, self.upper_class)
 
 
 def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundaries: bool) -> Cuts:
-    """Return the cuts of a node: all, or with ``boundaries`` those between different classes (Fayyad and Irani).
+    """Return the cuts between neighbouring values of the numeric features, within a node or several of the same size.
 
-    ``order`` has a row for each numeric feature: the node's instances by increasing value. The rows of several nodes of
-    the same size may follow each other.
+    ``order`` has a row for each numeric feature, with the node's instances by increasing value; the rows of several
+    nodes follow each other. With ``boundaries`` only cuts between different classes are returned (Fayyad and Irani).
     """
     n_rows, m = order.shape
     # Each row's values are those of its feature, in the flattened arrays ``[numeric instances]``.
     feature_offset = (np.arange(n_rows) % max(len(sample.numeric), 1))[:, None] * sample.n
     cell = (order + feature_offset).ravel()
-    rank, label = sample.rank.ravel()[cell].reshape(n_rows, m), sample.label[order]
+    rank = sample.rank.ravel()[cell].reshape(n_rows, m)
+    label = sample.label[order]
     # A block is the instances of a row that have one value; behind each block but a row's last is a cut.
     is_end = np.ones((n_rows, m), bool)
     np.not_equal(rank[:, 1:], rank[:, :-1], out=is_end[:, :-1])
     end = np.flatnonzero(is_end)
-    block_class, column = _block_classes(label, end), end % m
+    block_class = _block_classes(label, end)
+    column = end % m
     is_cut = column < m - 1
     if boundaries:
         is_cut[:-1] &= parts_classes(block_class[:-1], block_class[1:])
     cut_blocks = np.flatnonzero(is_cut)
-    position, size = end[cut_blocks], column[cut_blocks] + 1
+    position = end[cut_blocks]
+    size = column[cut_blocks] + 1
     row = position // m
-    low, high = cell[position], cell[position + 1] if len(position) else position
+    low = cell[position]
+    high = cell[position + 1] if len(position) else position
     value = sample.value.ravel()
     return Cuts(
         row=row,
@@ -221,13 +229,15 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundar
 def _block_classes(label: Int[np.ndarray, "rows members"], end: Int[np.ndarray, " blocks"]) -> np.ndarray:
     """Return the class of each block of instances with equal values in a row; -1 if they are of several classes.
 
-    ``label`` has the classes of each row's instances by increasing value, ``end`` the flat index of each block's last.
+    ``label`` has the classes of each row's instances by increasing value. ``end`` is the flat index in ``label`` of the
+    last instance of each block.
     """
     block_class = label.ravel()[end].astype(np.int32)
     if len(end) == label.size:  # blocks of one instance have one class
         return block_class
     # A block has several classes if labels change inside it. Blocks need not be sorted by class: any change shows it.
-    changes, n_changes = np.zeros(label.shape, bool), np.zeros(label.size + 1, np.int32)
+    changes = np.zeros(label.shape, bool)
+    n_changes = np.zeros(label.size + 1, np.int32)
     np.not_equal(label[:, 1:], label[:, :-1], out=changes[:, :-1])
     np.cumsum(changes.ravel(), out=n_changes[1:])
     begin = np.concatenate([np.zeros(1, end.dtype), end[:-1] + 1])
@@ -236,9 +246,10 @@ def _block_classes(label: Int[np.ndarray, "rows members"], end: Int[np.ndarray, 
 
 
 def _class_counts(label: np.ndarray, position: np.ndarray, size: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return the class counts ``[classes cuts]`` of the instances up to ``position``, in a row of sorted ``label``.
+    """Return the class counts ``[classes cuts]`` of the instances below each cut.
 
-    ``position`` indexes the flattened ``label`` ``[rows instances]``; ``size`` is the number of instances up to there.
+    ``label [rows instances]`` has the classes of each row's instances by increasing value. ``position`` is the flat
+    index in ``label`` of the last instance below each cut, ``size`` the number of instances below the cut in its row.
     """
     counts = np.empty((n_classes, len(position)), np.intp)
     # The first class's count is what the others leave of the size: one running sum less.
@@ -250,13 +261,17 @@ def _class_counts(label: np.ndarray, position: np.ndarray, size: np.ndarray, n_c
 
 
 def parts_classes(lower, upper):
-    """Return whether cuts separate classes, by the classes of the values next to each cut; -1 for several classes."""
+    """Return whether the values beside each cut have different classes.
+
+    ``lower`` and ``upper`` are the classes of the instances with the value below, and with the value above; -1 for
+    several classes.
+    """
     # Two values of several classes each count as separated, too.
     return (lower != upper) | (lower < 0)
 
 
 def halfway(below, above):
-    """Return a threshold between two values, halfway if possible: at least ``below``, and less than ``above``."""
+    """Return the threshold halfway between two values; ``below`` if no float lies between this value and ``above``."""
     middle = (below + above) / 2
     # Between adjacent floats the middle rounds to one of them; at the upper one ``x <= t`` would separate nothing.
     return np.where(middle < above, middle, below)
@@ -265,13 +280,14 @@ def halfway(below, above):
 def value_counts(
     sample: Presorted, members: Int[np.ndarray, "*nodes members"]
 ) -> Int[np.ndarray, "classes rows codes"]:
-    """Return the numbers of a node's instances by class and by the codes of each nominal feature.
+    """Return how many instances of a node have each class and each code, for each nominal feature.
 
-    ``members`` are positions in ``sample``; several nodes of the same size may be given. The result has a row for each
-    node and nominal feature.
+    ``members`` are the node's instances, as positions in ``sample``, or those of several nodes of the same size. The
+    result has a row for each node and nominal feature, node after node.
     """
     members = np.atleast_2d(members)
-    n_rows, n_classes = len(members) * len(sample.nominal), sample.n_classes
+    n_rows = len(members) * len(sample.nominal)
+    n_classes = sample.n_classes
     cell = sample.code[:, members].swapaxes(0, 1)
     cell = cell + (np.arange(n_rows) * sample.n_codes).reshape(len(members), -1, 1)
     # One integer for class, row and code, so that a single count has them all.

@@ -1,4 +1,4 @@
-"""Scores of a node's tests with an inserted instance: two for each test, one for each side the instance may be on.
+"""Scores of a node's tests with an inserted instance: two for each test, one for each side of the test.
 
 `scores_with`, `is_leaf` and `parts_a_value` take arrays of NumPy and of JAX: the dense algorithm uses them, too.
 """
@@ -12,7 +12,7 @@ from ._presorted import LOWEST, parts_classes
 
 
 class InductionSettings(NamedTuple):
-    """Settings of the induction of trees."""
+    """Settings by which trees are grown with an inserted instance."""
 
     boundaries: bool
     """Whether cuts lie between different classes alone, and nodes that are pure without the instance are leaves."""
@@ -23,7 +23,7 @@ class InductionSettings(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Change of a node's sample: an instance of ``new_class`` comes in, and one of ``old_class`` is left out."""
+    """Change of a node's sample: an instance of ``new_class`` is inserted, and one of ``old_class`` is left out."""
 
     new_class: int
     """Class that gains an instance; -1 for none."""
@@ -32,17 +32,17 @@ class Change(NamedTuple):
 
     @property
     def size_change(self) -> int:
-        """Change of the number of instances."""
+        """Difference in the number of instances: 1, 0 or -1."""
         return int(self.new_class >= 0) - self.n_removed
 
     @property
     def n_removed(self) -> int:
-        """Whether an instance of the sample is left out, as 0 or 1."""
+        """Number of instances that are left out, 0 or 1."""
         return int(self.old_class is not None)
 
     @property
     def differs(self) -> bool:
-        """Whether the instance that is left out, if any, comes back with another class or not at all."""
+        """Whether the classes differ; if not, the left-out instance comes back, and the class counts stay the same."""
         return self.new_class != self.old_class
 
 
@@ -53,12 +53,12 @@ def side_scores(
     change: Change,
     min_samples_leaf: int,
 ) -> tuple[Int64[np.ndarray, "*tests"], Int64[np.ndarray, "*tests"]]:
-    """Return the scores of all tests if the change happens inside, and if it happens outside.
+    """Return (scores of all tests if ``change`` is made inside, scores if it is made outside).
 
-    ``inside`` and ``outside`` are the class counts of the two sides of each test. A score is the sum over both sides
-    of Σ_c F(n_c) - F(n), where F is the table ``entropy`` (`entropy_table`): minus n times the conditional entropy.
-    It is `LOWEST` where a side is smaller than ``min_samples_leaf`` after the change. It is undefined where the changed
-    side has no instance of the ``old_class``.
+    ``inside`` and ``outside`` are the class counts of the two sides of each test, before the change. A score is the sum
+    over both sides of Σ_c F(n_c) - F(n), where F is the table ``entropy`` (`entropy_table`): minus n times the
+    conditional entropy. It is `LOWEST` where a side is smaller than ``min_samples_leaf`` after the change. It is
+    undefined where the changed side has no instance of ``change.old_class``.
     """
     n_inside, n_outside = (counts.sum(axis=0, dtype=counts.dtype) for counts in (inside, outside))
     # Both results share this sum. A change touches one class on one side: two look-ups instead of a sum over classes.
@@ -81,10 +81,10 @@ def side_scores(
 
 
 def scores_with(entropy, inside, outside, min_samples_leaf):
-    """Return the scores ``[*tests]`` of all tests, by the class counts of both sides.
+    """Return the score of each test ``[*tests]``, from the class counts of its two sides.
 
     ``inside`` and ``outside`` are these counts ``[classes *tests]``, the inserted instance included. The score is that
-    of `side_scores` by the integers ``entropy`` (`entropy_table`), and `LOWEST` where a side has fewer than
+    of `side_scores`, with the integers ``entropy`` (`entropy_table`). It is `LOWEST` where a side has fewer than
     ``min_samples_leaf`` instances.
     """
     n_inside, n_outside = inside.sum(axis=0), outside.sum(axis=0)
@@ -94,8 +94,9 @@ def scores_with(entropy, inside, outside, min_samples_leaf):
 
 
 def is_leaf(without, counts, boundaries: bool, min_samples_leaf) -> Bool[Array | np.ndarray, "..."]:
-    """Return whether a node is a leaf, by its class counts ``[... classes]`` ``without`` the instance and with it.
+    """Return whether nodes are leaves, from their class counts alone, ``[...]``.
 
+    ``without`` and ``counts`` are the class counts ``[... classes]`` without the inserted instance and with it.
     ``boundaries`` and ``min_samples_leaf`` are those of `InductionSettings`.
     """
     ends = ((counts > 0).sum(axis=-1) < 2) | (counts.sum(axis=-1) < 2 * min_samples_leaf)
@@ -105,16 +106,16 @@ def is_leaf(without, counts, boundaries: bool, min_samples_leaf) -> Bool[Array |
 
 
 def parts_a_value(inside, outside, removed_inside, removed_outside):
-    """Return whether a test for a nominal value has training instances on both sides once some are removed.
+    """Return whether each test for a nominal value still has training instances on both sides after a removal.
 
-    ``inside`` and ``outside`` are the numbers of instances with the value and with others, for each test; of these,
-    ``removed_inside`` and ``removed_outside`` are removed. All arguments broadcast.
+    ``inside`` and ``outside`` are the numbers of instances with the value and with other values. Of these,
+    ``removed_inside`` and ``removed_outside`` instances are removed. All arguments broadcast.
     """
     return (inside - removed_inside > 0) & (outside - removed_outside > 0)
 
 
 class Beside(NamedTuple):
-    """The neighbours in value of each instance of a node's sample, by numeric feature ``[instances numeric]``."""
+    """What lies beside an instance among the sorted values of its node, for q instances and each numeric feature."""
 
     has_left: Bool[np.ndarray, "q numeric"]
     """Whether some instances of the sample have smaller values."""
@@ -134,13 +135,12 @@ class Beside(NamedTuple):
 def cuts_beside(
     beside: Beside, boundaries: bool
 ) -> tuple[Bool[np.ndarray, "q numeric"], Bool[np.ndarray, "q numeric"]]:
-    """Return whether the cuts just below and just above each instance are still tests once it is left out.
+    """Return whether the cut just below, and the cut just above, each instance is a test of the sample without it.
 
-    If no other instance has its value, only one cut remains, with the instance on the side of the nearer neighbour.
-    Otherwise both remain. With ``boundaries`` the classes beside the cut have to differ, too.
+    If another instance has the same value, both cuts are. If none has, both divide the others alike; only the cut that
+    leaves the instance on the side of its nearer neighbour is a test. With ``boundaries`` the classes on the two sides
+    of a cut have to differ, too.
     """
-    # If no other instance has the value, both cuts divide the others alike; the one that keeps the instance on the side
-    # of the nearer neighbour counts.
     left = beside.has_left & (~beside.is_alone | (beside.has_right & ~beside.goes_left))
     right = beside.has_right & (~beside.is_alone | (beside.has_left & beside.goes_left))
     if not boundaries:
@@ -152,7 +152,7 @@ def cuts_beside(
 
 
 class NominalChoice(NamedTuple):
-    """The best nominal tests of some instances, feature by feature."""
+    """The best test of each nominal feature, for q instances."""
 
     score: Int64[np.ndarray, "q nominal"]
     is_other: Bool[np.ndarray, "q nominal"]
@@ -162,22 +162,25 @@ class NominalChoice(NamedTuple):
 
 
 class ScoredCode(NamedTuple):
-    """A value that a nominal feature is tested for, and the score of that test, of each instance and feature."""
+    """A test for one value of each nominal feature, and the score of that test, for q instances."""
 
     code: Int[np.ndarray, "q nominal"]
     score: Int64[np.ndarray, "q nominal"]
 
 
 def choose_code(value_test: ScoredCode, best: ScoredCode, second: ScoredCode) -> NominalChoice:
-    """Return the better one of the test for an instance's own value and the best test for another value.
+    """Return the better of two tests: the one for the instance's own value, and the best one for another value.
 
-    Of equal scores the lower code's counts. ``best`` and ``second`` are the two best tests by their scores for an
-    instance with another value: the second is the best where the first is for the instance's own value.
+    ``value_test`` is the former. ``best`` and ``second`` are the two best tests for an instance that has another value
+    than the tested one: ``second`` is used where ``best`` tests for the instance's own value. Of tests with equal
+    scores that for the lower code is returned.
     """
     is_own = value_test.code == best.code
     other = ScoredCode(np.where(is_own, second.code, best.code), np.where(is_own, second.score, best.score))
     is_tie = other.score == value_test.score
     is_other = (other.score > value_test.score) | (is_tie & (other.code < value_test.code))
     return NominalChoice(
-        np.where(is_other, other.score, value_test.score), is_other, np.where(is_other, other.code, value_test.code)
+        score=np.where(is_other, other.score, value_test.score),
+        is_other=is_other,
+        code=np.where(is_other, other.code, value_test.code),
     )

@@ -27,7 +27,7 @@ LARGEST_SAMPLE = 2000  # largest number of instances that `forest_size_for` look
 
 
 class ExpectedTrees(NamedTuple):
-    """Expected cost of a vote, and whether it is settled."""
+    """Expected number of trees that a vote uses, and the probability that the vote is settled."""
 
     n_trees_used: Float[np.ndarray, "..."]
     """Mean number of trees used; a vote that is not settled uses ``max_trees``."""
@@ -36,7 +36,7 @@ class ExpectedTrees(NamedTuple):
 
 
 class ForestSize(NamedTuple):
-    """The share of a sample that forests of several sizes would settle."""
+    """For several sizes of a forest, the share of a sample's instances whose votes such a forest settles."""
 
     n_trees: Int[np.ndarray, "sizes"]
     """Sizes of forests."""
@@ -49,10 +49,10 @@ class ForestSize(NamedTuple):
 
     @property
     def unsettled(self) -> float:
-        """Share of instances that even the largest forest leaves open.
+        """Share of instances whose vote even the largest forest does not settle.
 
-        More trees settle more instances, but slowly: ten times the trees leave open about a third of those whose vote
-        is nearly a tie.
+        More trees settle more instances, but slowly: of votes that are nearly tied, ten times as many trees leave about
+        a third unsettled.
         """
         return 1 - float(self.settled[-1])
 
@@ -112,10 +112,11 @@ def expected_trees(
     """
     values = checked_probabilities(p)
     rows = values.reshape(-1, values.shape[-1])
+    shape = values.shape[:-1]
     promise = checked_promise(criterion, confidence, disagreement)
     rule = _make_tabled_rule(rows.shape[1], max_trees, promise, prior, criterion, population)
     open_share = _left_open(rows, rule, max_trees, checked_key(key))
-    shape = values.shape[:-1]
+    # A tree is used by the votes that are still open before it.
     return ExpectedTrees(open_share[:-1].sum(axis=0).reshape(shape), 1 - open_share[-1].reshape(shape))
 
 
@@ -191,7 +192,7 @@ def _make_tabled_rule(
     criterion: Criterion = "bound",
     population: Population = "infinite",
 ) -> StoppingRule:
-    """Return the stopping rule of a vote of ``max_trees`` trees, none of which abstains.
+    """Return the stopping rule with a table for votes of at most ``max_trees`` trees, none of which abstains.
 
     ``promise`` is the disagreement for criterion "optimal", else the confidence. The other arguments are those of
     `stop_after`. Raises a ValueError for settings that have no table: their trees cannot be counted beforehand.
@@ -208,15 +209,15 @@ def _make_tabled_rule(
 
 
 def _left_open(p: np.ndarray, rule: StoppingRule, max_trees: int, key, draws=DRAWS) -> Float[np.ndarray, "polled n"]:
-    """Return the probability that a vote is still open after 0, 1, … ``max_trees`` trees, for n rows of ``p``.
+    """Return the probability that a vote is not settled by 0, 1, … ``max_trees`` trees, for each row of ``p``.
 
-    A row of ``p [n classes]`` has the probabilities of a tree's vote. For two classes the result is exact. For more it
-    is the share of open ones among ``draws`` votes for each row, simulated by the random ``key``.
+    A row of ``p [n classes]`` has the probabilities with which a tree votes for each class. For two classes the result
+    is exact. For more it is a share of ``draws`` votes, which are simulated for each row by the random ``key``.
     """
     if isinstance(rule, Thresholds):
         least = np.asarray(rule.least, np.int64)
         t = np.arange(max_trees + 1)
-        # The leads of class 1 that settle the vote for class 1 and for class 0; open votes have leads within ±widest.
+        # By t, the leads of class 1 that settle the vote for class 1, and for class 0; other leads are within ±widest.
         high = np.minimum(2 * least[1] - t, t + 1)
         low = np.maximum(t - 2 * least[0], -t - 1)
         widest = int(max(high.max(), -low.min()))
@@ -227,18 +228,19 @@ def _left_open(p: np.ndarray, rule: StoppingRule, max_trees: int, key, draws=DRA
 
 @jit(static_argnames="widest")
 def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array, "polled"], widest: int):
-    """Return the probability ``[trees n]`` that a vote is still open after 1, 2, … trees.
+    """Return the probability ``[trees n]`` that a vote of two classes is not settled by 1, 2, … trees.
 
     A tree votes for class 1 with the probability ``p``, so the lead of class 1 is a random walk. After t trees a lead
-    of ``low[t]`` or less, or of ``high[t]`` or more, settles the vote; ``widest`` bounds all leads.
+    of ``low[t]`` or less, or of ``high[t]`` or more, settles the vote; leads lie within ±``widest``.
     """
     # One entry beyond the widest lead on either side takes what has just been settled, and is then set to 0.
     lead = jnp.arange(-widest - 1, widest + 2)
 
     def step(state, bounds):
-        """Add a tree to the ``state``, the probabilities of all leads ``[n leads]``; also return their sum.
+        """Return (state after one more tree, probability ``[n]`` that the vote is open).
 
-        It is the probability of an open vote; ``bounds`` are ``low`` and ``high`` for this tree.
+        ``state`` has the probability of each lead of an open vote, ``[n leads]``. ``bounds`` are ``low`` and ``high``
+        for this tree.
         """
         below, above = bounds
         up = jnp.pad(state[:, :-1], ((0, 0), (1, 0))) * p[:, None]
@@ -252,14 +254,16 @@ def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array
 
 @jit(static_argnames=("max_trees", "draws"))
 def _open_votes(rule: StoppingRule, log_p: Float[Array, "n classes"], key, max_trees: int, draws: int):
-    """Return the share of ``draws`` simulated votes that are open after 0, 1, … trees, ``[1 + max_trees, n]``.
+    """Return the share of simulated votes that ``rule`` has not settled after 0, 1, … trees, ``[1 + max_trees, n]``.
 
-    ``log_p`` has the logarithms of the probabilities of a tree's vote; ``key`` is the random key.
+    A row of ``log_p`` has the log probabilities with which a tree votes for each class; ``draws`` votes are simulated
+    for each row, by the random ``key``.
     """
     n = log_p.shape[0]
     votes = jnp.zeros((rule.n_rows, n * draws), jnp.int32)
 
     def step(carry, t):
+        """Return (votes and whether they are settled after tree t, share of open votes for each row)."""
         votes, settled = carry
         # The key of a tree depends on its number only, so that a larger max_trees continues the same votes.
         vote = jax.random.categorical(jax.random.fold_in(key, t), log_p[:, None], axis=-1, shape=(n, draws))

@@ -37,7 +37,7 @@ def leader_probability(
     population: Population,
     alpha: Float[np.ndarray, "classes"] | Float[np.ndarray, "ones"],
 ) -> Float[np.ndarray, "n"]:
-    """Return the probability that the class in the lead (of tied classes the first) wins, by a criterion.
+    """Return the probability that the leader, the first of the classes with most votes, wins.
 
     ``votes`` are those of the ``polled`` trees used so far, ``alpha`` is the α of the Dirichlet prior. For a finite
     population, and for "certain", the class wins if it wins the vote of all ``n_trees`` trees. Otherwise it has to win
@@ -55,20 +55,17 @@ def leader_probability(
 
 
 def _by_pairs(votes: Votes, alpha):
-    """Return the product over rivals of the probability that the leader's share of all votes is larger (Eq. 8).
+    """Return the product, over all rivals, of the probability that the leader beats the rival (Eq. 8), ``[n]``.
 
-    ``alpha [classes]`` is the α of the Dirichlet prior; shares are those of an infinite ensemble.
+    The leader beats a rival whose share of the votes of an infinite ensemble is smaller. ``alpha [classes]`` is the α
+    of the Dirichlet prior.
     """
     n, n_classes = votes.shape
-    base = int(votes.max(initial=0)) + 1
-    if n_classes == 2:  # one table for all instances, since their leaders and rivals are the same two classes
-        key = votes[:, 0].astype(np.int64) * base + votes[:, 1]
-        keys = _distinct(key, base * base)
-        table, shape0, shape1 = np.zeros(int(keys.max(initial=0)) + 1), keys // base + alpha[0], keys % base + alpha[1]
-        one_leads = keys % base > keys // base
-        table[keys] = betainc(np.where(one_leads, shape0, shape1), np.where(one_leads, shape1, shape0), 0.5)
-        return table[key]
-    leader, probability = votes.argmax(axis=1), np.ones(n)
+    base = int(votes.max(initial=0)) + 1  # votes are digits of this base in the integers below
+    if n_classes == 2:
+        return _of_two_classes(votes, alpha, base)
+    leader = votes.argmax(axis=1)
+    probability = np.ones(n)
     for leader_class in range(n_classes):
         rows = np.flatnonzero(leader == leader_class)
         leader_key = votes[rows, leader_class].astype(np.int64) * base
@@ -84,9 +81,23 @@ def _by_pairs(votes: Votes, alpha):
     return probability
 
 
+def _of_two_classes(votes: Int[np.ndarray, "n 2"], alpha, base: int) -> Float[np.ndarray, "n"]:
+    """Return the probability of `_by_pairs` for two classes, ``[n]``; all votes are below ``base``."""
+    # Both classes' votes as one integer: each case is computed once, and looked up for all instances.
+    key = votes[:, 0].astype(np.int64) * base + votes[:, 1]
+    keys = _distinct(key, base * base)
+    votes0, votes1 = keys // base, keys % base
+    shape0, shape1 = votes0 + alpha[0], votes1 + alpha[1]
+    one_leads = votes1 > votes0
+    table = np.zeros(int(keys.max(initial=0)) + 1)
+    table[keys] = betainc(np.where(one_leads, shape0, shape1), np.where(one_leads, shape1, shape0), 0.5)
+    return table[key]
+
+
 def _distinct(values: Int[np.ndarray, "n"], limit: int) -> Int[np.ndarray, "distinct"]:
-    """Return the distinct values, sorted; all are below ``limit``. With a small limit marks are faster than sorting."""
-    if limit > 2**24:  # a byte for each value would take more than 16 MiB
+    """Return the distinct ``values`` in ascending order; all are from 0 to ``limit`` - 1."""
+    # Marking each value is faster than sorting, unless a byte for each possible one takes more than 16 MiB.
+    if limit > 2**24:
         return np.unique(values)
     marks = np.zeros(limit, bool)
     marks[values] = True
@@ -94,9 +105,10 @@ def _distinct(values: Int[np.ndarray, "n"], limit: int) -> Int[np.ndarray, "dist
 
 
 def _exact(votes: Votes, alpha):
-    """Return ∫ g^{a-1} e^{-g}/Γ(a) Π_j P(a_j, g) dg, the exact probability that the leader's share is the largest.
+    """Return the exact probability that the leader's share is the largest: ∫ g^{a-1} e^{-g}/Γ(a) Π_j P(a_j, g) dg.
 
-    a = votes + α is the leader's, a_j that of rival j; P is the regularised lower incomplete gamma function.
+    a is the leader's votes + α, a_j that of rival j, and P the regularised lower incomplete gamma function.
+    ``votes`` are ``[n classes]``, ``alpha [classes]`` is the α of the Dirichlet prior, and the result is ``[n]``.
     """
     block_size = max(1, RACE_ENTRIES // (len(NODES) * votes.shape[1]))
     blocks = [_race(votes[start : start + block_size], alpha) for start in range(0, len(votes), block_size)]
@@ -105,13 +117,15 @@ def _exact(votes: Votes, alpha):
 
 def _race(votes: Votes, alpha):
     """Return the integral of `_exact` for a block of votes ``[n classes]``, by a sum over `race_nodes` of log g."""
-    leader, gamma_shape = votes.argmax(axis=1)[:, None], votes + alpha
+    leader = votes.argmax(axis=1)[:, None]
+    gamma_shape = votes + alpha
     leader_shape = np.take_along_axis(gamma_shape, leader, axis=1)
     beyond, weight = race_nodes(leader_shape[:, 0], gamma_shape.sum(axis=1), np)
     log_g = np.log1p(leader_shape) + beyond
     # The density of log g for the leader's gamma variable g, and below the probabilities that rivals' are smaller.
     density = weight * np.exp(leader_shape * log_g - np.exp(log_g) - gammaln(leader_shape))
-    a, x = gamma_shape[:, :, None], log_g[:, None, :]
+    a = gamma_shape[:, :, None]
+    x = log_g[:, None, :]
     # Where g is so small that it may be no float, P(a, g) is a power.
     rival_below = np.where(x < -36, np.exp(a * np.minimum(x, 0) - gammaln(a + 1)), gammainc(a, np.exp(x)))
     np.put_along_axis(rival_below, leader[:, :, None], 1.0, axis=1)  # the leader is no rival of its own
@@ -129,35 +143,40 @@ def loss(
     """Return an upper bound on the probability that the class in the lead loses the vote of all ``n_trees`` trees.
 
     ``votes`` are those of the ``polled`` trees used so far, abstaining ones included; ``alpha`` is the α of the
-    Dirichlet prior. The bound is the sum over rivals of the probability that the rival ends ahead: exact for two
-    classes. Of the trees that remain, m vote for the leader or the rival (Beta-binomial), and k of these for the rival.
-    The rival wins with more votes than the leader, or with equally many if its class comes first. Abstaining is one
-    more answer, of α = 0: trees go on to abstain as often as so far. Where the runner-up's probability alone is
-    ``limit`` or more, the other rivals are left out.
+    Dirichlet prior. The bound is the sum over rivals of the probability that the rival ends ahead (`overtaken`): exact
+    for two classes. Abstaining counts as one more class, of α = 0: trees go on to abstain as often as so far. Where the
+    runner-up's probability alone is ``limit`` or more, the other rivals are left out.
     """
     n, n_classes = votes.shape
-    rows, rivals, leader = np.arange(n), np.arange(n_classes), votes.argmax(axis=1)
-    most, remaining, wins_tie = votes[rows, leader][:, None], (n_trees - polled)[:, None], rivals < leader[:, None]
+    rows = np.arange(n)
+    rivals = np.arange(n_classes)
+    leader = votes.argmax(axis=1)
+    leader_votes = votes[rows, leader][:, None]
+    remaining = n_trees - polled
     # Rivals that cannot come ahead even with all remaining trees add nothing.
-    can_win = (votes + remaining + wins_tie > most) & (rivals != leader[:, None])
-    runner_up = np.where(rivals == leader[:, None], -1, votes).argmax(axis=1)  # -1: never the leader
+    wins_tie = rivals < leader[:, None]
+    is_rival = rivals != leader[:, None]
+    can_win = (votes + remaining[:, None] + wins_tie > leader_votes) & is_rival
+    runner_up = np.where(is_rival, votes, -1).argmax(axis=1)  # -1: less than any rival's votes
     chances = np.zeros(votes.shape)
 
-    def add(row, rival):
-        chances[row, rival] = overtaken(votes[row], leader[row], rival, n_trees - polled[row], n_trees, alpha)
+    def set_chance(row, rival):
+        """Set the entries of ``chances`` for pairs of a row and a rival, whose positions are passed."""
+        chances[row, rival] = overtaken(votes[row], leader[row], rival, remaining[row], n_trees, alpha)
 
-    # The runner-up first: where it alone has too much, the others need not be computed.
-    rows_to_add = np.flatnonzero(can_win[rows, runner_up])
-    add(rows_to_add, runner_up[rows_to_add])
+    # The runner-up first: where its chance alone reaches the limit, the others need not be computed.
+    rows_of_runner_up = np.flatnonzero(can_win[rows, runner_up])
+    set_chance(rows_of_runner_up, runner_up[rows_of_runner_up])
     can_win[rows, runner_up] = False
-    add(*np.nonzero(can_win & (chances[rows, runner_up] < limit)[:, None]))
+    is_needed = can_win & (chances[rows, runner_up] < limit)[:, None]
+    set_chance(*np.nonzero(is_needed))
     return chances.sum(axis=1)
 
 
 def allowed_loss(confidence: float) -> float:
-    """Return the `loss` below which a vote is settled: a hair less than 1 - ``confidence``.
+    """Return the number below which a `loss` settles a vote: 1 - ``confidence``, less a rounding error.
 
-    So rounding lets no loss pass that equals 1 - ``confidence``.
+    So a loss that equals 1 - ``confidence`` does not settle the vote.
     """
     return (1 - confidence) * (1 - 1e-12)
 
@@ -166,37 +185,41 @@ def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.
     """Return the probability that a rival is ahead of the leader once all ``n_trees`` trees have voted, ``[n]``.
 
     ``leader`` and ``rival`` are classes ``[n]``, ``votes [n classes]`` the votes so far, and ``remaining [n]`` the
-    numbers of trees that have not voted; ``alpha [classes]`` is the α of the Dirichlet prior. It is computed once for
-    each distinct case: which of the two classes comes first (if α differs, the two classes themselves), their votes,
-    and the number of trees that remain.
+    numbers of trees that have not voted; ``alpha [classes]`` is the α of the Dirichlet prior. The rival is ahead with
+    more votes than the leader, or with equally many if its class comes first.
     """
     rows = np.arange(len(votes))
     leaders_votes, rivals_votes = (votes[rows, classes].astype(np.int64) for classes in (leader, rival))
-    # With one α for all classes only the order of the two classes matters, so fewer cases are distinct.
+    # The probability is computed once for each distinct case: classes, their votes, and trees that remain. With one α
+    # for all classes only the order of the two classes matters, so fewer cases are distinct.
     class_pair = rival < leader if np.all(alpha == alpha[0]) else leader * len(alpha) + rival
     base = n_trees + 1
     case = ((class_pair * base + leaders_votes) * base + rivals_votes) * base + remaining
     _, first_row, inverse = np.unique(case, return_index=True, return_inverse=True)
-    probability, block_size = np.zeros(len(first_row)), max(1, PAIR_ENTRIES // base)
+    probability = np.zeros(len(first_row))
+    block_size = max(1, PAIR_ENTRIES // base)
     pair_of_case = class_pair[first_row]
     for pair in np.unique(pair_of_case):
         cases = np.flatnonzero(pair_of_case == pair)
-        leader_c, rival_c = leader[first_row[cases[0]]], rival[first_row[cases[0]]]
-        shapes = float(alpha[leader_c]), float(alpha[rival_c]), float(np.delete(alpha, [leader_c, rival_c]).sum())
+        example = first_row[cases[0]]
+        leader_class, rival_class = leader[example], rival[example]
+        other_alpha = np.delete(alpha, [leader_class, rival_class]).sum()
+        shapes = float(alpha[leader_class]), float(alpha[rival_class]), float(other_alpha)
+        wins_tie = bool(rival_class < leader_class)
         for start in range(0, len(cases), block_size):
             block = cases[start : start + block_size]
-            index = first_row[block], None
-            leading, trailing, trees_left = leaders_votes[index], rivals_votes[index], remaining[index]
-            rival_ahead = _ahead(leading, trailing, trees_left, bool(rival_c < leader_c), n_trees, shapes)
+            columns = (values[first_row[block], None] for values in (leaders_votes, rivals_votes, remaining))
+            leading, trailing, trees_left = columns
+            rival_ahead = _ahead(leading, trailing, trees_left, wins_tie, n_trees, shapes)
             probability[block] = _at_the_end(rival_ahead, leading + trailing, trees_left, n_trees, shapes)
     return probability[inverse.reshape(-1)]
 
 
 def overtaken_by_one(votes: int, rival_votes: int, n_trees: int, alpha: tuple[float, float], *, first: bool) -> float:
-    """Return the probability that the rival of two classes is ahead once ``n_trees`` trees, all voting, have voted.
+    """Return the probability that, of two classes, the rival is ahead of the leader once all ``n_trees`` trees voted.
 
-    So far ``votes`` trees voted for the leader and ``rival_votes`` for the rival. ``alpha`` has the leader's α and the
-    rival's; ``first`` says whether the rival is class 0, which wins ties.
+    No tree abstains. So far ``votes`` trees voted for the leader and ``rival_votes`` for the rival. ``alpha`` has the
+    leader's α and the rival's. ``first`` says whether the rival is class 0, which is ahead in a tie.
     """
     leader, rival, remaining = (np.array([[n]]) for n in (votes, rival_votes, n_trees - votes - rival_votes))
     return float(_ahead(leader, rival, remaining, first, n_trees, (*alpha, 0.0))[0, -1])
@@ -205,8 +228,9 @@ def overtaken_by_one(votes: int, rival_votes: int, n_trees: int, alpha: tuple[fl
 def _ahead(leader_votes, rival_votes, remaining, first: bool, n_trees: int, shapes) -> Float[np.ndarray, "n votes"]:
     """Return the probability that the rival is ahead after m = 0, 1, … more votes for the leader or the rival.
 
-    ``leader_votes``, ``rival_votes`` and ``remaining`` (trees that have not voted, of ``n_trees``) are ``[n 1]``; a row
-    is valid up to m = remaining. ``shapes`` starts with the two α, and with ``first`` a tie counts as ahead.
+    ``leader_votes``, ``rival_votes`` and ``remaining`` (trees that have not voted, of ``n_trees``) are ``[n 1]``. The
+    result has a column for each m, valid up to m = remaining. ``shapes`` are the leader's α, the rival's, and one more
+    number, which is not read. With ``first`` the rival is ahead in a tie, too.
 
     Say that the leader has l votes, the rival r ≤ l, and k of the m are the rival's, with Beta-binomial probability
     P_m(k). A_m, the probability that the rival has more votes, starts at A_0 = 0. One more vote changes who is ahead
@@ -217,9 +241,14 @@ def _ahead(leader_votes, rival_votes, remaining, first: bool, n_trees: int, shap
     """
     leader_alpha, rival_alpha, _ = shapes
     m = np.minimum(np.arange(int(remaining.max()) + 1), remaining)
-    k, is_tie = (m + leader_votes - rival_votes + 1) // 2, (m + leader_votes - rival_votes) % 2 == 0
-    is_possible, k = k <= m, np.minimum(k, m)  # only possible k are indices in range
-    leader_end, rival_end, pair = leader_votes + m - k, rival_votes + k, leader_votes + rival_votes
+    k = (m + leader_votes - rival_votes + 1) // 2
+    is_tie = (m + leader_votes - rival_votes) % 2 == 0
+    is_possible = k <= m
+    k = np.minimum(k, m)  # an index in range, also where k is not possible
+    # Votes after m more: the leader's and the rival's; and the votes of both before.
+    leader_end = leader_votes + m - k
+    rival_end = rival_votes + k
+    pair = leader_votes + rival_votes
     gamma_shapes = 1.0, leader_alpha, rival_alpha, leader_alpha + rival_alpha
     lg_1, lg_leader, lg_rival, lg_pair = (_log_gammas(n_trees, shape) for shape in gamma_shapes)
     log_p = lg_1[m] - lg_1[k] - lg_1[m - k] + lg_rival[rival_end] - lg_rival[rival_votes]
@@ -233,23 +262,27 @@ def _ahead(leader_votes, rival_votes, remaining, first: bool, n_trees: int, shap
 
 
 def _at_the_end(ahead, pair, remaining, n_trees: int, shapes) -> Float[np.ndarray, "n"]:
-    """Return the mean of ``ahead`` over m, the number of remaining trees that vote for the leader or the rival.
+    """Return the probability that the rival is ahead once all ``n_trees`` trees have voted, ``[n]``.
 
-    ``ahead`` has a column for each m. Of ``n_trees`` trees ``pair [n 1]`` have voted for the leader or the rival, and
-    ``remaining [n 1]`` have not voted. ``shapes`` are the leader's α, the rival's, and the sum of all other α.
+    It is the mean of ``ahead``, a result of `_ahead`, over m: the number of remaining trees that vote for the leader or
+    the rival. So far ``pair [n 1]`` trees have voted for the two, and ``remaining [n 1]`` have not voted. ``shapes``
+    are the leader's α, the rival's, and the sum of all other α.
     """
-    a, b, prior = shapes
+    leader_alpha, rival_alpha, other_alpha = shapes
+    pair_alpha = leader_alpha + rival_alpha
     neither = n_trees - remaining - pair  # votes for others, and trees that abstained
     # Where no tree can vote for another class, all remaining trees vote for the two: m = remaining.
     mean = np.take_along_axis(ahead, remaining, axis=1)[:, 0]
-    rows = np.flatnonzero(neither + prior > 0)
+    rows = np.flatnonzero(neither + other_alpha > 0)
     if not len(rows):
         return mean
     pair, remaining, neither = (values[rows] for values in (pair, remaining, neither))
     m = np.arange(ahead.shape[1])
-    is_possible, m = m <= remaining, np.minimum(m, remaining)
+    is_possible = m <= remaining
+    m = np.minimum(m, remaining)
     # The probability that m of the remaining trees vote for the two: Beta-binomial, of the pair against all others.
-    lg_1, lg_pair, lg_rest, lg_all = (_log_gammas(n_trees, shape) for shape in (1.0, a + b, prior, a + b + prior))
+    gamma_shapes = 1.0, pair_alpha, other_alpha, pair_alpha + other_alpha
+    lg_1, lg_pair, lg_rest, lg_all = (_log_gammas(n_trees, shape) for shape in gamma_shapes)
     log_share = lg_1[remaining] - lg_1[m] - lg_1[remaining - m] + lg_pair[pair + m] - lg_pair[pair]
     log_share += lg_rest[neither + remaining - m] - lg_rest[neither] - lg_all[n_trees] + lg_all[n_trees - remaining]
     weighted = np.where(is_possible, np.exp(log_share) * ahead[rows], 0.0)
@@ -264,13 +297,19 @@ def _log_gammas(limit: int, shape: float) -> Float[np.ndarray, "values"]:
 
 
 def is_final_weights(prior: NumbersLike, population: str, n_trees: int) -> bool:
-    """Return whether ``prior`` has a weight for each final count of a finite population, 0 to n_trees for class 1."""
+    """Return whether ``prior`` holds weights of final counts: one for each number of votes for class 1, 0 to n_trees.
+
+    Such weights are for a finite ``population``; other priors are α.
+    """
     # With one tree the two numbers are an α for each class, and there is nothing to stop.
     return population == "finite" and n_trees > 1 and is_concrete(prior) and np.shape(prior) == (n_trees + 1,)
 
 
 def checked_weights(prior: NumbersLike) -> Float[np.ndarray, "ones"]:
-    """Return weights of final counts, scaled to add to 1; a ValueError if one is negative or infinite, or all are 0."""
+    """Return ``prior``, which holds weights of final counts, scaled to add to 1.
+
+    Raises a ValueError if a weight is negative, infinite or NaN, or all are 0.
+    """
     check_numbers("prior", prior)
     weights = np.asarray(prior, float)
     if not (np.all(weights >= 0) and np.all(np.isfinite(weights)) and weights.sum() > 0):
@@ -282,9 +321,10 @@ def checked_weights(prior: NumbersLike) -> Float[np.ndarray, "ones"]:
 
 
 def leads_at_the_end(votes: Int[np.ndarray, "n 2"], weights: Float[np.ndarray, "ones"]) -> Float[np.ndarray, "n"]:
-    """Return the probability that the leader of two classes wins the vote of all trees, by weights of the final counts.
+    """Return the probability that the leader of two classes wins the vote of all trees.
 
-    Class 0 wins ties. The probability is NaN for votes that the weights exclude, unless all trees have voted.
+    ``votes`` are those so far. ``weights`` has the probability of each final number of votes for class 1. Class 0 wins
+    ties. The probability is NaN for votes that the weights exclude, unless all trees have voted.
     """
     distinct, inverse = np.unique(votes, axis=0, return_inverse=True)
     probabilities = np.array([_leads(int(zeros), int(ones), weights) for zeros, ones in distinct])
@@ -292,15 +332,19 @@ def leads_at_the_end(votes: Int[np.ndarray, "n 2"], weights: Float[np.ndarray, "
 
 
 def _leads(zeros: int, ones: int, weights: Float[np.ndarray, "ones"]) -> float:
-    """Return the leader's probability to win after ``zeros`` and ``ones`` votes, by ``weights`` of the final counts."""
-    n_trees, n = len(weights) - 1, zeros + ones
+    """Return the probability of `leads_at_the_end`, after ``zeros`` votes for class 0 and ``ones`` for class 1."""
+    n_trees = len(weights) - 1
+    n = zeros + ones
     if n == n_trees:
         return 1.0
     # The weight of a final count, times the share of its orders that begin with these votes in their order.
     final = ones + np.flatnonzero(weights[ones : n_trees - zeros + 1])
     if not len(final):
         return float("nan")  # the weights exclude these votes
-    log_binomial = lambda total, part: gammaln(total + 1) - gammaln(part + 1) - gammaln(total - part + 1)
+
+    def log_binomial(total, chosen):
+        return gammaln(total + 1) - gammaln(chosen + 1) - gammaln(total - chosen + 1)
+
     chance = np.log(weights[final]) + log_binomial(n_trees - n, final - ones) - log_binomial(n_trees, final)
     chance = np.exp(chance - logsumexp(chance))
     return float(chance[(2 * final > n_trees) == (ones > zeros)].sum())

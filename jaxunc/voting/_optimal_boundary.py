@@ -29,7 +29,7 @@ States = list[Float[np.ndarray, "ones"]]  # one number for each state, ``[n][k]`
 
 
 class OptimalVotes(NamedTuple):
-    """The boundary with the fewest trees for a promised disagreement, and what it costs if the prior is right."""
+    """Least votes that keep a promised disagreement with the fewest trees, and their costs if the prior is right."""
 
     least: Int32[np.ndarray, "2 polled"]
     """Least votes with which class 0 and class 1 are settled, by number of trees used; -1 where no number is enough."""
@@ -51,9 +51,10 @@ def optimal_votes(
 ) -> OptimalVotes:
     r"""Return the votes at which to stop, such that a limit on wrong answers is kept with the fewest trees.
 
-    A rule settles votes for the class in the lead, and lets ties go on. Among the rules that settle at most a share
-    ``disagreement`` of the instances for another class than the population's, this one has the least mean number of
-    trees. Shares and means are over the prior. Computed by backward induction, where an error costs L trees:
+    A rule settles votes for the class in the lead, and lets ties go on. The share of instances that it settles for
+    another class than the population's may be ``disagreement`` at most. Of all such rules the one that is returned has
+    the least mean number of trees. Shares and means are over the prior. It is computed by backward induction, where an
+    error costs L trees:
 
     .. math:: V_n(k) = \min\{L\,e_n(k),\; 1 + (1 - p_n(k))\,V_{n+1}(k) + p_n(k)\,V_{n+1}(k + 1)\}
 
@@ -117,8 +118,9 @@ def optimal_votes(
     check_integer("n_trees", n_trees, 1)
     if n_trees < max_trees:
         raise ValueError(f"max_trees={max_trees}, but the population has n_trees={n_trees}.")
-    max_trees, n_trees, share = int(max_trees), int(n_trees), float(disagreement)
-    boundary = optimal_boundary(exchangeable_votes(prior, population, n_trees, max_trees), max_trees, share)
+    max_trees, n_trees = int(max_trees), int(n_trees)
+    votes = exchangeable_votes(prior, population, n_trees, max_trees)
+    boundary = optimal_boundary(votes, max_trees, float(disagreement))
     if not boundary.is_boundary():
         raise ValueError(
             "with this prior the fewest trees stop some votes that are nearer to a tie than others that go on, which "
@@ -135,21 +137,23 @@ def check_disagreement(disagreement: Any) -> None:
 
 
 def _certain_votes(population: Population, n_trees: int, max_trees: int) -> Int32[np.ndarray, "2 1"]:
-    """Return the least votes of ``max_trees`` trees with which class 0 and class 1 are certain to win the population's.
+    """Return how many votes of ``max_trees`` trees make class 0, and class 1, certain to win the population's vote.
 
-    The number is larger than ``max_trees`` where no number of votes is enough.
+    A finite population has ``n_trees`` trees. Where no number of votes is enough, the number is above ``max_trees``.
     """
     if population == "infinite":
         return np.full((2, 1), max_trees + 1, np.int32)
     more_than_rival = max_trees // 2 + 1
-    least_zeros, least_ones = max((n_trees + 1) // 2, more_than_rival), max(n_trees // 2 + 1, more_than_rival)
+    least_zeros = max((n_trees + 1) // 2, more_than_rival)  # half is enough: class 0 wins a tie
+    least_ones = max(n_trees // 2 + 1, more_than_rival)
     return np.array([[least_zeros], [least_ones]], np.int32)
 
 
 class ExchangeableVotes(NamedTuple):
-    """Probabilities of votes for two classes, where the order of the votes does not matter.
+    """The probabilities of the next vote and of an error after n votes for two classes, k of them for class 1.
 
-    Each probability belongs to a state (n, k): k of the n votes so far are for class 1. n goes up to a horizon.
+    The order of these votes does not matter. (n, k) is a state; n goes from 0 to a horizon, the largest number of
+    votes.
     """
 
     next_one: Callable[[int], Float[np.ndarray, "ones"]]
@@ -160,9 +164,9 @@ class ExchangeableVotes(NamedTuple):
 
 
 def exchangeable_votes(prior: NumbersLike, population: Population, n_trees: int, horizon: int) -> ExchangeableVotes:
-    """Return the probabilities of at most ``horizon`` votes, by a Beta prior or by weights of the final counts.
+    """Return the probabilities of the next vote and of an error in all states of up to ``horizon`` votes.
 
-    ``prior`` is as for `optimal_votes`. A finite population has ``n_trees`` trees, and class 0 wins its ties. Raises a
+    ``prior`` is that of `optimal_votes`. A finite population has ``n_trees`` trees, and class 0 wins its ties. Raises a
     ValueError for an invalid prior.
     """
     if is_final_weights(prior, population, n_trees):
@@ -183,12 +187,13 @@ def exchangeable_votes(prior: NumbersLike, population: Population, n_trees: int,
 
 
 def _by_weights(weights: Float[np.ndarray, "ones"], n_trees: int, horizon: int) -> ExchangeableVotes:
-    """Return `exchangeable_votes` by ``weights [n_trees + 1]`` of the final counts, scaled to add to 1.
+    """Return the probabilities of `exchangeable_votes` by ``weights [n_trees + 1]`` of final counts, which add to 1.
 
     The probability f_n(k) of one order of n votes, k of them for class 1, is f_{n+1}(k) + f_{n+1}(k+1).
     """
-    k, log_factorial = np.arange(n_trees + 1), gammaln(np.arange(n_trees + 2) + 1.0)
-    # A final count k has C(n_trees, k) orders, all of the same probability.
+    k = np.arange(n_trees + 1)
+    log_factorial = gammaln(np.arange(n_trees + 2) + 1.0)
+    # log f at n = n_trees. A final count k has C(n_trees, k) orders, all of the same probability.
     with np.errstate(divide="ignore"):
         log_paths = np.log(weights) - log_factorial[n_trees] + log_factorial[k] + log_factorial[n_trees - k]
     next_chances: States = [np.zeros(0)] * n_trees
@@ -206,10 +211,10 @@ def _by_weights(weights: Float[np.ndarray, "ones"], n_trees: int, horizon: int) 
 
 
 def _chances_to_win(next_one, n_trees: int, horizon: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the probabilities that class 1 wins the vote of all trees, and that it does not, after ``horizon`` votes.
+    """Return (probability that class 1 wins the vote of all ``n_trees`` trees, probability that it does not win).
 
-    Both ``[horizon + 1]``, by how many of these votes are for class 1. A tie of all ``n_trees`` trees is not won.
-    ``next_one`` is as in `ExchangeableVotes`.
+    Both are ``[horizon + 1]``: entry k is for k votes for class 1 among the first ``horizon`` votes. In a tie class 1
+    does not win. ``next_one`` is that of `ExchangeableVotes`.
     """
     won = (2 * np.arange(n_trees + 1) > n_trees).astype(float)
     lost = 1 - won
@@ -220,31 +225,35 @@ def _chances_to_win(next_one, n_trees: int, horizon: int) -> tuple[np.ndarray, n
 
 
 def _wrong(won, lost, next_one) -> States:
-    """Return for each state the probability that the leader loses; infinite for ties.
+    """Return for each state the probability that the leading class loses; infinite for ties.
 
-    ``won`` and ``lost`` are, for each state at the horizon, the probabilities that class 1 wins and that it does not:
-    two arrays, since 1 - ``won`` would round away. ``next_one`` is as in `ExchangeableVotes`.
+    ``won`` and ``lost`` are the probabilities that class 1 wins, and that it does not, after the most votes: two
+    arrays, since 1 - ``won`` would lose digits. ``next_one`` is that of `ExchangeableVotes`.
     """
-    wrong = [np.zeros(0)] * len(won)
-    for n in range(len(won) - 1, -1, -1):
-        if n < len(won) - 1:
+    horizon = len(won) - 1
+    wrong = [np.zeros(0)] * (horizon + 1)
+    for n in range(horizon, -1, -1):
+        if n < horizon:  # from the states of n + 1 votes to those of n
             p = next_one(n)
             won, lost = ((1 - p) * chance[:-1] + p * chance[1:] for chance in (won, lost))
         wrong[n] = np.where(2 * np.arange(n + 1) > n, lost, won)
         if n % 2 == 0:
-            wrong[n][n // 2] = np.inf
+            wrong[n][n // 2] = np.inf  # a tie
     return wrong
 
 
 class Region(NamedTuple):
-    """The least and the largest number of votes for class 1 with which a vote goes on, by n, among reachable states."""
+    """The reachable states in which a vote goes on: for each n, from the least to the largest number for class 1."""
 
-    first: list[int]
-    last: list[int]
+    first: list[int]  # by n, the least number of votes for class 1 with which a vote goes on
+    last: list[int]  # the largest one
 
 
 class OptimalBoundary(NamedTuple):
-    """States in which a vote goes on, and what it costs to stop in others under the prior (as in `OptimalVotes`)."""
+    """The states in which a vote goes on, and the mean costs over the prior.
+
+    The last three fields are those of `OptimalVotes`.
+    """
 
     goes_on: list[Bool[np.ndarray, "ones"]]
     """Whether a vote goes on, by n, for ``region.first[n]`` to ``region.last[n]`` votes for class 1."""
@@ -255,17 +264,21 @@ class OptimalBoundary(NamedTuple):
     polled_all: float
 
     def least_votes(self) -> Int32[np.ndarray, "2 polled"]:
-        """Return the least votes with which class 0 and class 1 stop, by number of votes n; n + 1 where none do."""
+        """Return the least votes for class 0, and for class 1, with which a vote stops after n votes, ``[2 horizon]``.
+
+        The number is n + 1 where a class stops with no number of votes.
+        """
         least = np.empty((2, self.horizon), np.int32)
         for n in range(self.horizon):
-            # States that cannot be reached stop at any lead.
-            open_ones = self.region.first[n] + np.flatnonzero(self.goes_on[n]) if n < len(self.goes_on) else np.zeros(0)
+            open_ones = np.zeros(0)  # no state of n votes is reached: stop at any lead
+            if n < len(self.goes_on):
+                open_ones = self.region.first[n] + np.flatnonzero(self.goes_on[n])
             least[1, n] = max(n // 2, open_ones.max(initial=0)) + 1
             least[0, n] = n - min((n + 1) // 2, open_ones.min(initial=n)) + 1
         return least
 
     def is_boundary(self) -> bool:
-        """Return whether all reachable states with fewer than the least votes go on, so that a table says all."""
+        """Return whether `least_votes` describes the boundary: no reachable state below the least votes stops."""
         least = self.least_votes()
         for n, (first, goes_on) in enumerate(zip(self.region.first, self.goes_on, strict=False)):
             ones = first + np.flatnonzero(~goes_on)
@@ -275,14 +288,18 @@ class OptimalBoundary(NamedTuple):
 
 
 def optimal_boundary(votes: ExchangeableVotes, horizon: int, disagreement: float) -> OptimalBoundary:
-    """Return the boundary with the fewest trees, ``horizon`` at most, among those that keep the ``disagreement``."""
+    """Return the boundary with the fewest trees whose share of errors is ``disagreement`` or less.
+
+    At most ``horizon`` trees vote, with the probabilities ``votes``. Trees and errors are means over the prior.
+    """
     # Never to stop costs `horizon` trees, so at the price `high` the share of errors is half of the promise at most.
     low, high = 1.0, 2 * horizon / disagreement
     region, _ = _stop_at_price(votes, horizon, high)
     for _ in range(ROUNDS):
         prices = np.geomspace(low, high, PRICES)
-        # The highest price is known to keep the promise, whatever its sums round to.
-        best = int(np.argmax(np.append(_errors(votes, region, prices)[:-1] <= disagreement, True)))
+        keeps_promise = _errors(votes, region, prices) <= disagreement
+        keeps_promise[-1] = True  # known of the highest price, whatever its sums round to
+        best = int(np.argmax(keeps_promise))  # the least price that keeps the promise
         high = prices[best]
         if best == 0:
             break
@@ -292,8 +309,9 @@ def optimal_boundary(votes: ExchangeableVotes, horizon: int, disagreement: float
 
 
 def _stop_at_price(votes: ExchangeableVotes, horizon: int, price: float) -> tuple[Region, list[np.ndarray]]:
-    """Return (region, `OptimalBoundary.goes_on`) of the best boundary if a wrong answer costs ``price`` trees."""
-    region, goes_on = Region([], []), []
+    """Return the fields ``region`` and ``goes_on`` of the best `OptimalBoundary` if an error costs ``price`` trees."""
+    region = Region([], [])
+    goes_on = []
     first_reached, last_reached = 0, 0  # votes for class 1 that are reached after n votes
     for is_open in _going_on(votes, horizon, price):
         ones = first_reached + np.flatnonzero(is_open[first_reached : last_reached + 1])
@@ -308,11 +326,16 @@ def _stop_at_price(votes: ExchangeableVotes, horizon: int, price: float) -> tupl
 
 
 def _going_on(votes: ExchangeableVotes, horizon: int, price: float) -> list[np.ndarray]:
-    """Return for each state ``[n][k]`` whether going on costs less than stopping, if an error costs ``price`` trees."""
-    value, goes_on = np.zeros(horizon + 1), []
+    """Return for each state ``[n][k]`` whether going on costs less than stopping, if an error costs ``price`` trees.
+
+    n is less than ``horizon``, the largest number of trees.
+    """
+    value = np.zeros(horizon + 1)  # the least cost in each state of n + 1 votes
+    goes_on = []
     for n in range(horizon - 1, -1, -1):
         p = votes.next_one(n)
-        cost_further, cost_stopped = 1 + (1 - p) * value[:-1] + p * value[1:], price * votes.wrong[n]
+        cost_further = 1 + (1 - p) * value[:-1] + p * value[1:]
+        cost_stopped = price * votes.wrong[n]
         goes_on.append(cost_stopped > cost_further)
         value = np.minimum(cost_stopped, cost_further)
     return goes_on[::-1]
@@ -321,19 +344,25 @@ def _going_on(votes: ExchangeableVotes, horizon: int, price: float) -> list[np.n
 def _errors(
     votes: ExchangeableVotes, region: Region, prices: Float[np.ndarray, "prices"]
 ) -> Float[np.ndarray, "prices"]:
-    """Return the probability of a wrong answer at each price of an error.
+    """Return the share of errors that the best boundary makes at each price of an error.
 
-    No price may be above the one that ``region`` was made at.
+    ``region`` is that of a price (`_stop_at_price`), and ``prices`` are at most that price.
     """
-    price, end = prices[:, None], len(region.first)
-    chance = _reachable(votes, region, end)
-    cost, error = price * chance, np.broadcast_to(chance, (len(prices), len(chance)))
+    price = prices[:, None]
+    end = len(region.first)
+    # Cost and share of errors ``[prices states]``, in the reachable states of n votes, from the last n back to 0.
+    wrong = _reachable(votes, region, end)
+    cost = price * wrong
+    error = np.broadcast_to(wrong, (len(prices), len(wrong)))
     for n in range(end - 1, -1, -1):
-        first, last = region.first[n], region.last[n] + 1
-        p, chance = votes.next_one(n)[first:last], votes.wrong[n][first:last]
-        cost_further, cost_stopped = 1 + (1 - p) * cost[:, :-1] + p * cost[:, 1:], price * chance
+        first = region.first[n]
+        inner = slice(first, region.last[n] + 1)
+        p = votes.next_one(n)[inner]
+        wrong = votes.wrong[n][inner]
+        cost_further = 1 + (1 - p) * cost[:, :-1] + p * cost[:, 1:]
+        cost_stopped = price * wrong
         stops = cost_stopped <= cost_further
-        error = np.where(stops, chance, (1 - p) * error[:, :-1] + p * error[:, 1:])
+        error = np.where(stops, wrong, (1 - p) * error[:, :-1] + p * error[:, 1:])
         cost = np.where(stops, cost_stopped, cost_further)
         # Widen to the reachable states of n votes: those outside of the region stop, at all of the prices.
         offset = first - (region.first[n - 1] if n else 0)
@@ -346,15 +375,19 @@ def _errors(
 
 
 def _reachable(votes: ExchangeableVotes, region: Region, n: int) -> Float[np.ndarray, "ones"]:
-    """Return the probability of an error in each reachable state of n votes if it stops there; 0 at the horizon."""
+    """Return the probability of an error in each reachable state of n votes, if votes stop there; 0 at the horizon.
+
+    A state is reachable if a state of n - 1 votes in ``region`` leads to it.
+    """
     first, last = (region.first[n - 1], region.last[n - 1] + 1) if n else (0, 0)
-    return votes.wrong[n][first : last + 1] if n < len(votes.wrong) - 1 else np.zeros(last + 1 - first)
+    is_horizon = n == len(votes.wrong) - 1
+    return np.zeros(last + 1 - first) if is_horizon else votes.wrong[n][first : last + 1]
 
 
 def _mean_costs(votes: ExchangeableVotes, region: Region, goes_on: list, horizon: int) -> tuple[float, float, float]:
-    """Return the mean number of trees used, the disagreement, and the share of votes that ``horizon`` trees leave open.
+    """Return (mean number of trees used, disagreement, share of votes that ``horizon`` trees leave open).
 
-    They are means over the prior, for votes that go on where ``goes_on`` (`OptimalBoundary`) says so.
+    These are means over the prior, of the boundary with the fields ``region`` and ``goes_on`` (`OptimalBoundary`).
     """
     end = len(goes_on)
     errors = _reachable(votes, region, end)
@@ -362,7 +395,8 @@ def _mean_costs(votes: ExchangeableVotes, region: Region, goes_on: list, horizon
     costs = np.stack([np.zeros_like(errors), errors, np.full_like(errors, end == horizon)])
     for n in range(end - 1, -1, -1):
         first, last = region.first[n], region.last[n] + 1
-        p, is_open = votes.next_one(n)[first:last], goes_on[n]
+        p = votes.next_one(n)[first:last]
+        is_open = goes_on[n]
         further = (1 - p) * costs[:, :-1] + p * costs[:, 1:]
         further[0] += 1
         stop_error = _reachable(votes, region, n)

@@ -120,7 +120,7 @@ def stop_after(
     rule = make_rule(*settings, abstaining=abstaining)
 
     def code_abstentions(votes):
-        """Return votes as rules take them: an abstention is the number of classes."""
+        """Return ``votes`` as int32, with the number of classes in place of a negative number (an abstention)."""
         integers = votes.astype(np.int32)
         return integers.__array_namespace__().where(integers < 0, n_classes, integers)
 
@@ -133,7 +133,7 @@ def stop_after(
 
 
 def _check_votes(votes, n_classes) -> None:
-    """Raise a TypeError or a ValueError unless votes are integers ``[instances trees]`` from -1 to n_classes - 1."""
+    """Raise a TypeError or a ValueError unless ``votes [instances trees]`` are integers from -1 to n_classes - 1."""
     check_integer("n_classes", n_classes, 2)
     check_readable("votes", votes)
     shape = np.shape(votes)
@@ -156,12 +156,14 @@ def poll(
     before: Int32[Array, "instances classes"],
     t: Int32[Array, ""],
 ) -> StoppingResult:
-    """Count the ``votes`` of further trees, after ``t`` trees that gave the counts ``before``, until ``rule`` holds.
+    """Count ``votes`` tree by tree, for each instance until ``rule`` holds, and return the result.
 
-    A vote that is the number of classes is an abstention.
+    ``t`` trees have voted before, with the counts ``before``. A vote that equals the number of classes is an
+    abstention.
     """
 
     def step(carry, tree):
+        """Count the votes of one tree: its number, from 1, and the class ``[instances]`` that it votes for."""
         counts, polled, settled = carry
         t, vote = tree
         counts = rule.add(counts, vote, ~settled)
@@ -181,7 +183,7 @@ def poll(
 class ProbabilityRule(NamedTuple):
     """A stopping rule without a table: it computes the leader's probability, on the host.
 
-    It holds settings instead of a closure, so that bound votes can be copied and pickled.
+    Settings are fields, and not variables of a closure, so that bound votes can be copied and pickled.
     """
 
     n_trees: int  # number of trees of a finite population
@@ -193,18 +195,19 @@ class ProbabilityRule(NamedTuple):
     """Least votes for each class, by t, for criterion "optimal" while no tree has abstained; else None."""
 
     def __call__(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
-        """Return which of the votes ``[n classes]`` are settled after ``t`` trees, abstaining ones included."""
+        """Return whether each of the votes ``[n classes]`` is settled after ``t`` trees, abstaining ones included."""
         ascending = np.sort(votes, axis=1)
         settled = ascending[:, -1] > ascending[:, -2]  # ties never settle: a tied rival is a factor of one half
         settled[settled] = self._is_settled(votes[settled], t)
         return settled
 
     def _is_settled(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
-        """Return which of the votes ``[n classes]`` of ``t`` trees are settled; none of them is tied for the lead."""
+        """Return whether each of the votes ``[n classes]`` of ``t`` trees is settled; none has a tie for the lead."""
         if self.least is not None:
-            least = np.where(self.least[:, t] < 0, t + 1, self.least[:, t])
-            settled, abstained = np.any(votes >= least, axis=1), votes.sum(axis=1) < t
+            least = np.where(self.least[:, t] < 0, t + 1, self.least[:, t])  # -1: no number of votes is enough
+            settled = np.any(votes >= least, axis=1)
             # The table is for votes without abstention; others are settled by the probability of each.
+            abstained = votes.sum(axis=1) < t
             settled[abstained] = self._is_final(votes[abstained], t)
             return settled
         if self.population == "finite":
@@ -214,17 +217,22 @@ class ProbabilityRule(NamedTuple):
         return self._probability(votes, t, self.criterion) > self.confidence
 
     def _is_final(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
-        """Return which leaders also lead after all trees, with at least the probability ``confidence``."""
+        """Return whether each leader of ``votes`` wins the vote of all trees with a probability above ``confidence``.
+
+        ``votes [n classes]`` are those of ``t`` trees.
+        """
         allowed = allowed_loss(self.confidence)
         return loss(votes, np.full(len(votes), t), self.n_trees, self.alpha, limit=allowed) < allowed
 
     def _is_exactly_settled(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
-        """Return which leaders win an infinite ensemble with a probability above ``confidence``.
+        """Return whether each leader of ``votes`` wins an infinite ensemble with a probability above ``confidence``.
 
-        The probability is an integral, computed only where two bounds do not decide. Its lower bound is a product of
-        one factor for each rival (Eq. 8), its upper bound the least of these factors.
+        ``votes [n classes]`` are those of ``t`` trees. The probability is an integral, computed only where two bounds
+        do not decide. Its lower bound is a product of one factor for each rival (Eq. 8), its upper bound the least of
+        these factors.
         """
-        probability, upper_bound = self._probability(votes, t, "bound"), np.ones(len(votes))
+        probability = self._probability(votes, t, "bound")
+        upper_bound = np.ones(len(votes))
         if np.all(self.alpha == self.alpha[0]):  # then the runner-up's factor is the least
             best_two = np.sort(votes, axis=1)[:, :-3:-1]
             upper_bound = leader_probability(best_two, best_two.sum(axis=1), 0, "bound", "infinite", self.alpha[:2])
@@ -233,7 +241,10 @@ class ProbabilityRule(NamedTuple):
         return probability > self.confidence
 
     def _probability(self, votes: Votes, t: int, criterion: Criterion) -> Float[np.ndarray, "n"]:
-        """Return the leader's probability ``[n]`` to win by a criterion, for votes ``[n classes]`` of ``t`` trees."""
+        """Return the probability ``[n]`` that the leader wins, by a ``criterion`` of `leader_probability`.
+
+        ``votes [n classes]`` are those of ``t`` trees.
+        """
         polled = np.full(len(votes), t)
         return leader_probability(votes, polled, self.n_trees, criterion, self.population, self.alpha)
 
@@ -248,7 +259,7 @@ def make_probability_rule(
     *,
     n_trees: int | None = None,
 ) -> ProbabilityRule:
-    """Return the rule for settings that `make_rule` has no table for; the arguments are those of `make_rule`.
+    """Return the stopping rule for settings for which `make_rule`, with the same arguments, returns None.
 
     These settings have three classes or more, or two classes and a finite population whose trees may abstain. Raises a
     ValueError for criterion "exact" with three classes or more in a finite population, and for weights of final counts.
@@ -274,13 +285,15 @@ def make_probability_rule(
 def poll_on_host(
     rule: ProbabilityRule, votes: np.ndarray, before: Int32[np.ndarray, "instances classes"], t: int
 ) -> StoppingResult:
-    """Count the votes of further trees until the rule settles each instance, on the host.
+    """Count ``votes`` tree by tree, for each instance until ``rule`` settles it, on the host.
 
-    ``before`` counts the votes of the first ``t`` trees; ``votes [instances trees]`` has the class that each tree after
-    them votes for, the number of classes where it abstains.
+    ``t`` trees have voted before, with the counts ``before``. ``votes [instances trees]`` has the class that each
+    further tree votes for; the number of classes where the tree abstains.
     """
     n, n_classes = before.shape
-    counts, polled, settled = before.copy(), np.full(n, t, np.int32), np.zeros(n, bool)
+    counts = before.copy()
+    polled = np.full(n, t, np.int32)
+    settled = np.zeros(n, bool)
     for n_trees_used, vote in enumerate(votes.T, start=t + 1):
         open_rows = np.flatnonzero(~settled)
         if not len(open_rows):

@@ -42,12 +42,14 @@ from ._vote_prior import checked_prior
 CONFIDENCE = 0.99  # the confidence by default
 
 NEVER = 2**30  # number of votes that no forest reaches: more than there are trees
+MOST_CLASSES = 2**15 - 1  # most classes of `Costs`: of more the costs of the rivals, 1 at least, exceed the budget
 
 
 def checked_promise(criterion: Criterion, confidence: float | None, disagreement: float | None) -> float:
-    """Return the disagreement for criterion "optimal", else the confidence: checked, and its default for None.
+    """Return the number that a criterion promises to keep: the disagreement for "optimal", else the confidence.
 
-    Raises a ValueError if the other is not None, since the criterion makes no use of it.
+    The number is checked; None stands for its default. Raises a ValueError for an unknown criterion, for a number out
+    of range, and if the number that the criterion does not use is passed.
     """
     check_one_of("criterion", criterion, get_args(Criterion))
     if criterion == "optimal":
@@ -70,10 +72,10 @@ def checked_promise(criterion: Criterion, confidence: float | None, disagreement
 
 
 class StoppingRule(eqx.Module):
-    """A stopping rule: how the votes for each of ``n`` instances are counted, and when they are settled.
+    """A stopping rule: how the votes for n instances are counted, and when each instance's vote is settled.
 
-    Votes are int32 ``[rows n]``, a row for each class. With two classes, if no tree abstains, there is one row: the
-    votes for class 1.
+    Votes are int32 ``[rows n]``, with a row for each class. With two classes, if no tree abstains, there is one row:
+    the votes for class 1.
     """
 
     n_classes: eqx.AbstractVar[int]
@@ -86,23 +88,26 @@ class StoppingRule(eqx.Module):
         return self.n_classes
 
     def add(self, votes: Int32[Array, "rows n"], vote: Array, counts: Bool[Array, "n"]) -> Int32[Array, "rows n"]:
-        """Return the votes with a tree's ``vote [n]`` added where ``counts`` is True; n_classes is an abstention."""
+        """Return ``votes`` plus one tree's votes, which are added for the instances where ``counts`` is True.
+
+        ``vote [n]`` is the class that the tree votes for; ``n_classes`` where it abstains.
+        """
         if self.n_rows == 1:
             return votes + jnp.where(counts, vote.astype(jnp.int32), 0)
         cast = (jnp.arange(self.n_classes, dtype=jnp.int32)[:, None] == vote.astype(jnp.int32)) & counts
         return votes + cast.astype(jnp.int32)
 
     def by_class(self, votes: Int32[Array, "rows n"], polled: Int32[Array, "n"]) -> Int32[Array, "n classes"]:
-        """Return the votes for each class, after ``polled`` trees."""
+        """Return ``votes`` as a column for each class; ``polled`` is the number of trees that each instance used."""
         return jnp.stack([polled - votes[0], votes[0]], axis=1) if self.n_rows == 1 else votes.T
 
     @abc.abstractmethod
     def holds(self, votes: Int32[Array, "rows n"], t: Int32[Array, ""]) -> Bool[Array, "n"]:
-        """Return which votes of ``t`` trees are settled."""
+        """Return whether each instance's vote is settled after ``t`` trees."""
 
 
 class Thresholds(StoppingRule):
-    """Rule for two classes if no tree abstains: a table of the least votes that settle each class, by trees used."""
+    """Rule for two classes if no tree abstains: the least votes with which each class wins, by number of trees used."""
 
     least: Int32[np.ndarray | Array, "2 polled"]
     first: Int32[np.ndarray | Array, ""]
@@ -110,17 +115,17 @@ class Thresholds(StoppingRule):
 
     @property
     def n_rows(self) -> int:
-        """One row: the votes for class 1, which tell those for class 0."""
+        """1: only the votes for class 1 are counted; class 0 has the rest of the trees."""
         return 1
 
     def holds(self, votes, t):
-        """Return whether either class has the least votes that settle it after ``t`` trees."""
+        """Return whether class 0 or class 1 has the votes that it needs after ``t`` trees."""
         ones = votes[0]
         return (ones >= self.least[1, t]) | (t - ones >= self.least[0, t])
 
 
 class ThresholdsByVotes(StoppingRule):
-    """Rule for two classes if trees may abstain: a table of the least votes that settle each class, by votes cast."""
+    """Rule for two classes if trees may abstain: the least votes with which each class wins, by number of votes."""
 
     least: Int32[np.ndarray | Array, "2 voted"]
     first: Int32[np.ndarray | Array, ""]
@@ -128,23 +133,25 @@ class ThresholdsByVotes(StoppingRule):
     n_classes: int = eqx.field(static=True, default=2)
 
     def holds(self, votes, t):
-        """Return whether the leading class (in a tie class 0) has its least votes.
+        """Return whether the leading class, in a tie class 0, has the votes that it needs.
 
-        With ``of_all`` this is never so after an abstention.
+        With ``of_all`` no instance is settled after a tree has abstained.
         """
         zeros, ones = votes
-        voted, leads = zeros + ones, (ones > zeros).astype(jnp.int32)
+        voted = zeros + ones
+        leader = (ones > zeros).astype(jnp.int32)
         # One flat gather in place of one for each class.
-        least = take(jnp.asarray(self.least).reshape(-1), leads * self.least.shape[1] + voted)
+        least = take(jnp.asarray(self.least).reshape(-1), leader * self.least.shape[1] + voted)
         settled = jnp.maximum(zeros, ones) >= least
         return settled & (voted == t) if self.of_all else settled
 
 
 class Costs(StoppingRule):
-    """Rule for three classes and more: factors of Eq. 8 (`win_probability`) as integers, and a budget for their sum.
+    """Rule for three classes and more: the sum of a cost for each rival has to be within a budget.
 
-    The ``cost`` of a factor I is -log I, scaled and rounded up to an integer; sums of floats would depend on how a
-    compiler orders them. A factor depends on the rival's votes and the lead over it alone.
+    The ``cost`` of a rival is -log I, where I is its factor in Eq. 8 (`win_probability`), scaled and rounded up to an
+    integer: sums of floats would depend on how a compiler orders them. The factor depends on the rival's votes and the
+    lead over it alone.
     """
 
     cost: Int32[np.ndarray | Array, "rivals leads"]
@@ -153,27 +160,26 @@ class Costs(StoppingRule):
     n_classes: int = eqx.field(static=True)
 
     def holds(self, votes, t):
-        """Return whether the sum of the rivals' costs is within the budget.
-
-        The leader counts as a rival of lead 0, whose cost is subtracted; a tied rival's cost remains, over the budget.
-        """
+        """Return whether the sum of the rivals' costs is within the budget; never in a tie."""
         leader_votes = jnp.max(votes, axis=0)
-        rivals, leads = self.cost.shape
-        # A lead beyond the table costs no more than its last column.
-        row, column = jnp.minimum(votes, rivals - 1), jnp.minimum(leader_votes - votes, leads - 1)
-        costs = take(jnp.asarray(self.cost).reshape(-1), row * leads + column)
+        n_rival_votes, n_leads = self.cost.shape
+        row = jnp.minimum(votes, n_rival_votes - 1)
+        column = jnp.minimum(leader_votes - votes, n_leads - 1)  # a lead beyond the table costs no more than the last
+        costs = take(jnp.asarray(self.cost).reshape(-1), row * n_leads + column)
+        # The sum takes the leader for a rival with lead 0: that cost is subtracted once. A tied rival's cost remains,
+        # and is above the budget.
         return jnp.sum(costs, axis=0) - self.cost[0, 0] <= self.budget
 
 
 class Leads(StoppingRule):
-    """Rule for certainty: a table of the least lead that the remaining trees cannot make up for, by trees used."""
+    """Rule for criterion "certain": the least lead that the remaining trees cannot make up for, by trees used."""
 
     least: Int32[np.ndarray | Array, "polled"]
     first: Int32[np.ndarray | Array, ""]
     n_classes: int = eqx.field(static=True)
 
     def holds(self, votes, t):
-        """Return whether the lead over the runner-up is the least one for ``t`` trees, or more."""
+        """Return whether the lead over the runner-up is at least that of the table for ``t`` trees."""
         leader_votes = jnp.max(votes, axis=0)
         is_leader = jnp.arange(self.n_classes)[:, None] == jnp.argmax(votes, axis=0)
         return leader_votes - jnp.max(jnp.where(is_leader, -1, votes), axis=0) >= self.least[t]
@@ -190,12 +196,12 @@ def make_rule(
     n_trees: int | None = None,
     abstaining: bool | None = False,
 ) -> StoppingRule | None:
-    """Return a stopping rule that compares votes with tables; None where there is no table. Raises as `stop_after`.
+    """Return the stopping rule that compares votes with a table; None for settings that have no table.
 
-    ``criterion``, ``population`` and ``prior`` are as for `stop_after`; ``promise`` is what `checked_promise` returns.
-    At most ``max_trees`` trees vote, of the ``n_trees`` (None: as many) of the population. ``n_trees`` is read for
-    a finite population and for criterion "certain". ``abstaining`` says whether a tree may abstain; None if votes are
-    traced.
+    ``criterion``, ``population`` and ``prior`` are as for `stop_after`, whose errors are raised. ``promise`` is what
+    `checked_promise` returns. At most ``max_trees`` trees vote. The whole population has ``n_trees`` (None:
+    ``max_trees``), which a finite population and criterion "certain" need. ``abstaining`` says whether a tree may
+    abstain; None if that is not known, since votes are traced.
     """
     check_integer("max_trees", max_trees, 1)
     check_one_of("population", population, POPULATIONS)
@@ -208,18 +214,21 @@ def make_rule(
     if criterion == "certain":
         return _certain(n_classes, n_trees, abstaining)
     if n_classes == 2 and not (is_finite and abstaining):
-        critical, t_max = (critical_final_votes, n_trees) if is_finite else (critical_votes, max_trees)
-        return _thresholds(critical(t_max, promise, prior=prior), population, abstaining)
+        if is_finite:
+            least_votes = critical_final_votes(n_trees, promise, prior=prior)
+        else:
+            least_votes = critical_votes(max_trees, promise, prior=prior)
+        return _thresholds(least_votes, population, abstaining)
     if criterion == "bound" and not is_finite and np.all(alpha == alpha[0]):
         return _costs(n_classes, max_trees, promise, float(alpha[0]))
     return None
 
 
 def _thresholds(table, population: Population, abstaining: bool | None) -> StoppingRule:
-    """Return the rule that compares votes with a table of least votes, ``[2 votes]`` or ``[votes]`` for both classes.
+    """Return the rule for two classes that compares votes with a ``table`` of the least votes with which a class wins.
 
-    -1 stands where no number of votes suffices. ``abstaining`` is as for `make_rule`; a table of a finite
-    ``population`` holds only while no tree has abstained.
+    The table is ``[2 votes]``, or ``[votes]`` for both classes; -1 where no number of votes suffices. ``abstaining`` is
+    as for `make_rule`. The table of a finite ``population`` holds only while no tree has abstained.
     """
     # Any number of votes would reach -1.
     least_votes = np.broadcast_to(table, (2, np.shape(table)[-1]))
@@ -244,18 +253,25 @@ def _certain(n_classes: int, n_trees: int, abstaining: bool | None) -> StoppingR
 
 def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> Costs:
     """Return the rule of Eq. 8 (`win_probability`) for at most ``max_trees`` trees, with one α for all classes."""
+    if n_classes > MOST_CLASSES:
+        raise ValueError(
+            f"criterion='bound' with one prior is for {MOST_CLASSES} classes at most, and there are {n_classes}; "
+            "choose criterion='certain'."
+        )
     # Costs are limited to ``cap``, more than the budget: one such rival alone leaves the vote open.
     cap = 2**30 // n_classes  # so that all costs together fit an int32
     scale = (cap - 1) / -np.log(confidence)
     # Up to 8 standard deviations of the lead between two equally probable classes, to which the prior adds 2 α votes.
-    leads = range(int(min(max_trees, 8 * (max_trees + 2 * alpha) ** 0.5 + 8)) + 1)
+    # That far out a rival wins with 6e-16: not seldom enough for many classes, or a confidence next to 1.
+    deviations = 8 if (1 - confidence) / n_classes > 1e-14 else 10
+    leads = range(int(min(max_trees, deviations * (max_trees + 2 * alpha) ** 0.5 + 8)) + 1)
     cost = np.zeros((max_trees // 2 + 1, len(leads)), np.int32)
     for lead in leads:
         rivals = np.arange((max_trees - lead) // 2 + 1)  # the votes that a rival can have beside this lead
         with np.errstate(divide="ignore"):
-            of_rivals = -np.log1p(-betainc(rivals + lead + alpha, rivals + alpha, 0.5)) * scale
+            exact_cost = -np.log1p(-betainc(rivals + lead + alpha, rivals + alpha, 0.5)) * scale
         # Rounded up, so that a sum within the budget holds for the exact logarithms, too.
-        cost[: len(rivals), lead] = np.ceil(np.minimum(of_rivals, cap))
+        cost[: len(rivals), lead] = np.ceil(np.minimum(exact_cost, cap))
     cost[:, 0] = cap  # a tie never settles
     # A leader with t votes has n_classes - 1 rivals without any.
     can_settle = (n_classes - 1) * cost[0].astype(np.int64) <= cap - 2
@@ -263,10 +279,7 @@ def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> C
 
 
 def _first(able) -> np.ndarray:
-    """Return the least number of trees that can settle a vote, `NEVER` if none can.
-
-    ``able[t]`` says whether t trees can settle a vote.
-    """
+    """Return the least number t of trees that can settle a vote, by ``able[t]``; `NEVER` if no number can."""
     return np.array(able.argmax() if able.any() else NEVER, np.int32)
 
 
@@ -313,6 +326,7 @@ def critical_votes(max_trees: int, confidence: float, *, prior: NumbersLike = 1.
     alpha: np.ndarray = checked_prior(prior, 2)
 
     def table(leader_alpha: float, rival_alpha: float) -> Int32[np.ndarray, "polled"]:
+        """Return the least votes of a class, by t, from its α and its rival's."""
         if leader_alpha == rival_alpha == 1:
             return _exact_table(max_trees, confidence)
         lost = lambda t, rival: float(betainc(t - rival + leader_alpha, rival + rival_alpha, 0.5))
@@ -331,7 +345,7 @@ def critical_final_votes(
     ``[2 max_trees+1]``, for class 0 and class 1; -1 where no number of votes suffices (Hernández-Lobato et al. 2009).
 
     >>> critical_final_votes(8, 0.99)
-    array([[-1, -1, -1,  3,  4,  4,  4,  4,  5],
+    array([[-1, -1, -1,  3,  4,  4,  4,  4,  4],
            [-1, -1, -1, -1,  4,  5,  5,  5,  5]], dtype=int32)
     """
     check_integer("max_trees", max_trees, 1)
@@ -339,10 +353,12 @@ def critical_final_votes(
     alpha: np.ndarray = checked_prior(prior, 2)
 
     def lost(c: int) -> Callable[[int, int], float]:
+        """Return the function ``lost`` of `_least_votes` for class ``c`` as the leader."""
         shapes = float(alpha[c]), float(alpha[1 - c])
         return lambda t, rival: overtaken_by_one(t - rival, rival, max_trees, shapes, first=c == 1)
 
-    return np.stack([_least_votes(max_trees, lost(c), allowed_loss(confidence)) for c in (0, 1)])
+    allowed = allowed_loss(confidence)
+    return np.stack([_least_votes(max_trees, lost(c), allowed, wins_tie=c == 0) for c in (0, 1)])
 
 
 def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled"]:
@@ -354,7 +370,8 @@ def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled
     """
     # Whole numbers from here on: a vote that just reaches the confidence must not depend on rounding.
     allowed = 1 - Fraction(float(confidence))
-    least_votes, m = np.full(max_trees + 1, -1, np.int32), -1
+    least_votes = np.full(max_trees + 1, -1, np.int32)
+    m = -1
     total, next_term = 0, 1  # Σ_{k≤m} C(n, k) and C(n, m + 1), here for n = 1
     for n in range(2, max_trees + 2):
         total = 2 * total - next_term * (m + 1) // (n - 1 - m)
@@ -367,15 +384,18 @@ def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled
     return least_votes
 
 
-def _least_votes(max_trees: int, lost: Callable[[int, int], float], allowed: float) -> Int32[np.ndarray, "polled"]:
-    """Return the least votes, by t, with which the leader loses with a probability below ``allowed``; -1 where none do.
+def _least_votes(
+    max_trees: int, lost: Callable[[int, int], float], allowed: float, *, wins_tie: bool = False
+) -> Int32[np.ndarray, "polled"]:
+    """Return the least votes of t trees, by t, with which the leader loses with a probability below ``allowed``.
 
-    ``lost(t, votes of the rival)`` is the probability that the leader loses. From one t to the next, the rival's
-    largest number of votes grows by one at most.
+    ``lost(t, votes of the rival)`` is the probability that the leader loses. A class that ``wins_tie`` leads in a tie,
+    too. The result is -1 where no number of votes is enough.
     """
-    least_votes, rival = np.full(max_trees + 1, -1, np.int32), -1
+    least_votes = np.full(max_trees + 1, -1, np.int32)
+    rival = -1  # the largest number of the rival's votes that is allowed; it never falls as t grows
     for t in range(1, max_trees + 1):
-        while 2 * (rival + 1) < t and lost(t, rival + 1) < allowed:
+        while 2 * (rival + 1) < t + wins_tie and lost(t, rival + 1) < allowed:
             rival += 1
         if rival >= 0:
             least_votes[t] = t - rival
@@ -394,7 +414,8 @@ def optimal_table(
             f"criterion='optimal' is for two classes, and there are {n_classes}: of more no boundary is known that "
             "keeps a promised mean with the fewest trees. Choose criterion='bound' or 'exact', with a confidence."
         )
-    n_trees = max_trees if n_trees is None or population == "infinite" else n_trees  # else it is not read
+    if n_trees is None or population == "infinite":  # an infinite population has one table for any n_trees
+        n_trees = max_trees
     if not is_concrete(prior) or np.asarray(prior).dtype.kind not in "iuf":  # `optimal_votes` refuses these
         return optimal_votes(max_trees, disagreement, population=population, prior=prior, n_trees=n_trees).least
     values = np.asarray(prior, float)
@@ -403,7 +424,7 @@ def optimal_table(
 
 @lru_cache(maxsize=16)
 def _kept_table(max_trees: int, disagreement: float, population: Population, shape, content: bytes, n_trees: int):
-    """Return the read-only table of `optimal_table`; a cache needs the prior as ``shape`` and bytes (``content``)."""
+    """Return the table of `optimal_table`, read-only; the prior comes as a ``shape`` and bytes, which can be cached."""
     prior = np.frombuffer(content).reshape(shape)
     least = optimal_votes(max_trees, disagreement, population=population, prior=prior, n_trees=n_trees).least
     least.setflags(write=False)

@@ -80,7 +80,7 @@ class VoteResult(NamedTuple):
         return ("class", "trees_polled")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return the arrays of an output by name: "class", or both "trees_polled" (numbers used) and "settled"."""
+        """Return the arrays of ``output``, one of `outputs`, by name; "settled" comes with "trees_polled"."""
         return {output: self.predicted} if output == "class" else {output: self.n_trees_used, "settled": self.settled}
 
     @property
@@ -170,7 +170,7 @@ def predict_until_settled(
 
 
 class VoteSettings(NamedTuple):
-    """Settings of `predict_until_settled`; None: the default of the criterion, for ``max_trees`` all trees."""
+    """Settings of `predict_until_settled`; None stands for the criterion's default, and for all trees."""
 
     confidence: float | None = None
     disagreement: float | None = None
@@ -181,9 +181,10 @@ class VoteSettings(NamedTuple):
 
 
 def bind_vote(forest: Forest, *, threads: int | None = None, walk: Walk | None = None, **settings: Any) -> "BoundVote":
-    """Prepare a forest for many calls of `predict_until_settled`: its stopping rule and leaf votes are made once.
+    """Return a forest prepared for many votes: its stopping rule and leaf votes are made once.
 
-    ``settings`` are the fields of `VoteSettings`; ``threads`` and ``walk`` are those of `bind`.
+    ``settings`` are those of `predict_until_settled` (fields of `VoteSettings`). ``threads`` and ``walk`` are those of
+    `bind`; None for one thread per core, and for the walk of the platform. Errors are those of `predict_until_settled`.
     """
     confidence, disagreement, max_trees, criterion, population, prior = VoteSettings(**settings)
     check_votes(forest)
@@ -193,17 +194,24 @@ def bind_vote(forest: Forest, *, threads: int | None = None, walk: Walk | None =
         check_one_of("walk", walk, get_args(Walk))
     max_trees = forest.n_trees if max_trees is None else max_trees
     check_integer("max_trees", max_trees, 1)
+    max_trees = int(max_trees)
     if max_trees > forest.n_trees:
         raise ValueError(f"max_trees={max_trees}, but the forest has {forest.n_trees} trees.")
     promise = checked_promise(criterion, confidence, disagreement)
-    rule_settings = (forest.n_classes, int(max_trees), promise, criterion, population, prior)
     votes = leaf_votes(forest)
     abstaining = bool(np.any(votes == forest.n_classes))
+    rule_settings = (forest.n_classes, max_trees, promise, criterion, population, prior)
     # The winner of a finite population is that of the whole forest, also where only ``max_trees`` may be used.
     rule = make_rule(*rule_settings, n_trees=forest.n_trees, abstaining=abstaining)
-    rule = rule or make_probability_rule(*rule_settings, n_trees=forest.n_trees)
-    checked_settings = {"disagreement" if criterion == "optimal" else "confidence": promise}
-    checked_settings |= {"max_trees": int(max_trees), "criterion": criterion, "population": population, "prior": prior}
+    if rule is None:  # there is no table for these settings
+        rule = make_probability_rule(*rule_settings, n_trees=forest.n_trees)
+    checked_settings = {
+        "disagreement" if criterion == "optimal" else "confidence": promise,
+        "max_trees": max_trees,
+        "criterion": criterion,
+        "population": population,
+        "prior": prior,
+    }
     return BoundVote(forest, votes, rule, checked_settings, threads, walk or default_walk())
 
 
@@ -223,14 +231,15 @@ class BoundVote(Pickled, OfForest):
         self.max_trees: int = settings["max_trees"]
         self.threads: int = threads or cores()
         self.walk: Walk = walk
-        population, prior = settings["population"], settings["prior"]
-        has_weights = settings["criterion"] == "optimal" and is_final_weights(prior, population, forest.n_trees)
+        criterion, population, prior = settings["criterion"], settings["population"], settings["prior"]
+        has_weights = criterion == "optimal" and is_final_weights(prior, population, forest.n_trees)
         prior = checked_weights(prior) if has_weights else checked_prior(prior, forest.n_classes)
-        self._asked = settings["criterion"], population, prior  # last arguments of `leader_probability`
-        self._votes_of_nodes, self._plans = votes, {}
+        self._asked = criterion, population, prior  # last arguments of `leader_probability`
+        self._votes_of_nodes = votes
+        self._plans = {}  # results of `_plan`
 
     def __call__(self, X: Any) -> VoteResult:
-        """Return the votes for instances; X as for `predict_until_settled`."""
+        """Return the vote on each instance of ``X [instances features]``, as `predict_until_settled` does."""
         if not is_concrete(X):
             raise TypeError("votes are dropped as they settle, on the host: call this outside of jit, or stop_after.")
         trees, n_trees = self.forest.trees, self.forest.n_trees
@@ -256,21 +265,23 @@ class BoundVote(Pickled, OfForest):
     answer = __call__
 
     def blank_answer(self) -> VoteResult:
-        """Return an answer of zeros for one instance, of the right shapes and types."""
+        """Return an answer of zeros for one instance, with the shapes and types of `answer`."""
         zero = np.zeros(1, np.int32)
         votes = np.zeros((1, self.forest.n_classes), np.int32)
         return VoteResult(zero, zero, zero > 0, np.zeros(1, np.float32), votes, self.max_trees)
 
     def with_rule(self, combiner: Combiner[Any]) -> BoundForest[Any]:
-        """Return the forest bound to a combiner."""
+        """Return the same forest bound to ``combiner``, in place of the vote."""
         return bind(self.forest, combiner, threads=self.threads, walk=self.walk)
 
     def _poll_on_device(self, trees: Trees, x: Any, missing: bool | None) -> StoppingResult:
-        """Return the votes for instances, which lie on the host or the accelerator, by one program on the accelerator.
+        """Return the votes for the rows ``x [instances columns]``, by one program on the accelerator.
 
-        ``missing`` says whether values are missing; None: it is guessed from the last batch, and the program checks it.
+        ``x`` may lie on the host or on the accelerator. ``missing`` says whether values are missing. None: it is
+        guessed from the last batch, and the program checks the guess.
         """
-        n_columns, n_classes = x.shape[1], self.forest.n_classes
+        n_columns = x.shape[1]
+        n_classes = self.forest.n_classes
         # Counting holds three numbers of each tree and class, where two classes may be one (`StoppingRule.n_rows`).
         block = block_size("levels", self.max_trees, 2 * n_columns + 3 * self.max_trees * self.rule.n_rows)
 
@@ -280,7 +291,7 @@ class BoundVote(Pickled, OfForest):
 
         row_bytes = 4 * (n_columns + n_classes + len(StoppingResult._fields))
         result, self._missing_guess = answer_on_device(
-            program, x, None, row_bytes, missing=missing, guess=self._missing_guess
+            program, x, mask=None, row_bytes=row_bytes, missing=missing, guess=self._missing_guess
         )
         return jax.device_get(result)
 
@@ -290,25 +301,24 @@ class BoundVote(Pickled, OfForest):
         return jax.device_put(self.rule)
 
     def _poll(self, trees: Trees, x: np.ndarray | SparseRows, missing: bool) -> StoppingResult:
-        """Return the votes for rows ``[instances columns]``: a program for each part, or rounds if no table exists."""
+        """Return the votes for the rows ``x [instances columns]``, which lie on the host.
+
+        A rule with a table is followed by one program for each part of the rows, another rule in rounds
+        (`poll_by_rounds`). ``missing`` says whether values may be missing.
+        """
         plan, classes = self._plan(trees, missing)
         if not isinstance(self.rule, StoppingRule):
             walk = RoundsWalk(missing, self.walk, unrolled_depth(self.walk, trees))
-            arguments = plan, classes, self.forest.n_classes, self.rule
-            if not isinstance(x, SparseRows):
-                return poll_by_rounds(*arguments, x, self.max_trees, way=walk)
-            parts = _parts(len(x), x.shape[1], 1)
-            polled_parts = [poll_by_rounds(*arguments, x[part].dense(), self.max_trees, way=walk) for part in parts]
-            return StoppingResult(*map(np.concatenate, zip(*polled_parts, strict=True)))
+            return self._poll_in_rounds(plan, classes, x, walk)
         # From here on one compiled program for each part: a rule with a table can be traced.
         columns = x.shape[1] * (1 + missing)
         largest_block = block_size("blocks", self.max_trees, columns)
         parts = _parts(len(x), columns, self.threads)
 
         def poll_rows(rows_of_part: slice) -> tuple:
-            """Return trees used ``[n]``, whether settled ``[n]``, and votes, for the n instances of a part.
+            """Return (trees used ``[n]``, whether settled ``[n]``, votes) for the n rows of a part.
 
-            Votes are ``[classes n]``; ``[1 n]``, those for class 1, with two classes of which no tree abstains.
+            Votes are ``[classes n]``. With two classes, if no tree abstains, they are ``[1 n]``: those for class 1.
             """
             rows = x[rows_of_part]
             rows = rows.dense() if isinstance(rows, SparseRows) else rows
@@ -318,10 +328,10 @@ class BoundVote(Pickled, OfForest):
             if len(rows) < size:  # what lies behind the rows is walked with them, and never read
                 padded = room_for((size, rows.shape[1]), rows.dtype)
                 padded[: len(rows)] = rows
-            block_sizes = dict.fromkeys(min(block, largest_block, size) for block in (largest_block, *SMALL_BLOCKS))
-            options = {"missing": missing, "blocks": tuple(block_sizes)}
-            limits = np.int32(len(rows)), np.int32(self.max_trees)
-            results = poll_part(plan, classes, self.rule, padded, *limits, **options)
+            block_sizes = (min(block, largest_block, size) for block in (largest_block, *SMALL_BLOCKS))
+            distinct_sizes = tuple(dict.fromkeys(block_sizes))
+            n, max_trees = np.int32(len(rows)), np.int32(self.max_trees)
+            results = poll_part(plan, classes, self.rule, padded, n, max_trees, missing=missing, blocks=distinct_sizes)
             polled, settled, votes = (np.asarray(array)[..., : len(rows)] for array in results)
             return polled, settled, votes
 
@@ -333,8 +343,22 @@ class BoundVote(Pickled, OfForest):
         predicted = votes[:, 1] > votes[:, 0] if votes.shape[1] == 2 else votes.argmax(axis=1)
         return StoppingResult(polled, predicted.astype(np.int32), settled, votes)
 
+    def _poll_in_rounds(
+        self, plan: Plan, classes: Array, x: np.ndarray | SparseRows, way: RoundsWalk
+    ) -> StoppingResult:
+        """Return the votes for the rows ``x [instances columns]`` by a rule without a table (`poll_by_rounds`)."""
+        arguments = plan, classes, self.forest.n_classes, self.rule
+        if not isinstance(x, SparseRows):
+            return poll_by_rounds(*arguments, x, self.max_trees, way=way)
+        parts = _parts(len(x), x.shape[1], threads=1)
+        results = [poll_by_rounds(*arguments, x[part].dense(), self.max_trees, way=way) for part in parts]
+        return StoppingResult(*map(np.concatenate, zip(*results, strict=True)))
+
     def _plan(self, trees: Trees, missing: bool) -> tuple[Plan, Array]:
-        """Return the packed ``trees`` and the class that each place votes for; kept by ``missing`` and columns."""
+        """Return (plan of ``trees``, class that each place votes for), which are kept for later calls.
+
+        ``missing`` says whether the plan takes missing values.
+        """
         key = missing, trees.columns
         if key not in self._plans:
             arrays = trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth
@@ -343,7 +367,7 @@ class BoundVote(Pickled, OfForest):
         return self._plans[key]
 
     def _attributes(self) -> dict[str, Any]:
-        """Return the state for copies and pickles, without what is made anew."""
+        """Return the attributes that copies and pickles hold: all but those that are made anew."""
         return {name: value for name, value in vars(self).items() if name not in ("_missing_guess", "_rule_on_device")}
 
     def __repr__(self) -> str:
@@ -355,13 +379,20 @@ _PACKED: KeptWhileAlive[tuple[Plan, Array]] = KeptWhileAlive(most=2)
 
 
 def _packed(trees: Trees, votes: np.ndarray, missing: bool) -> tuple[Plan, Array]:
-    """Return the packed trees, and the class ``[trees places]`` that each place votes for."""
+    """Return (plan of ``trees``, class ``[trees places]`` that each place votes for).
+
+    ``votes [trees nodes]`` is the class that each node votes for (`leaf_votes`); ``missing`` says whether the plan
+    takes missing values.
+    """
     plan = make_plan(trees, missing=missing, top=tall_top(trees))
     return plan, plan.by_place(jnp.asarray(votes))
 
 
 def _parts(n: int, columns: int, threads: int) -> list[slice]:
-    """Return slices of about equal size over ``n`` instances of so many columns: one or more for each thread."""
+    """Return slices that cut ``n`` rows into parts of about equal size: one or more for each of ``threads``.
+
+    ``columns`` is the number of columns. Up to `ONE_THREAD` rows are one part for one thread.
+    """
     # A part fits the largest compiled size of bounded memory; few rows are not worth a second thread.
     largest_part = max((part_size for part_size in SIZES if part_size * columns <= MOST_VALUES), default=SIZES[0])
     n_parts = 1 if n <= ONE_THREAD else threads

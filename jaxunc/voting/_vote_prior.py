@@ -63,7 +63,7 @@ def fit_vote_prior(
     Warns
     -----
     VotePriorWarning
-        If the uniform prior is returned for that reason, or because the search did not converge.
+        If the uniform prior is returned: no finite, positive α is most likely, or the search did not converge.
 
     References
     ----------
@@ -80,7 +80,8 @@ def fit_vote_prior(
         raise ValueError("no instance has two votes or more; how far votes agree cannot be seen from one each.")
     if symmetric:
         class_alpha = _symmetric(counts)
-        alpha, status = np.full(counts.shape[1], class_alpha), PriorStatus.FITTED
+        alpha = np.full(counts.shape[1], class_alpha)
+        status = PriorStatus.FITTED
         # At an end of the range, which the search only approaches, no α inside is the most likely.
         if class_alpha < 1.05 * SMALLEST:
             status = PriorStatus.PURE
@@ -88,7 +89,8 @@ def fit_vote_prior(
             status = PriorStatus.CONCENTRATED
     else:
         fitted = fit_dirichlet_prior(counts, "marginal")
-        alpha, status = np.asarray(fitted.alpha, float), PriorStatus(int(fitted.status))
+        alpha = np.asarray(fitted.alpha, float)
+        status = PriorStatus(int(fitted.status))
     if status is PriorStatus.FITTED:
         # Scaled as a whole, which keeps the mean; single entries are cut only where a class has hardly any votes.
         return np.clip(alpha * min(1, LARGEST / alpha.max()), SMALLEST, LARGEST)
@@ -108,23 +110,25 @@ _REASONS = {
 
 
 def _symmetric(counts: np.ndarray) -> float:
-    """Return the α, one number for all classes, under which votes ``[instances classes]`` are most likely."""
+    """Return the α, one for all classes, under which the votes ``counts [instances classes]`` are most likely."""
     distinct, repeats = np.unique(counts, axis=0, return_counts=True)
-    n_classes, sizes = counts.shape[1], distinct.sum(axis=1)
+    n_classes = counts.shape[1]
+    n_votes = distinct.sum(axis=1)
 
     def minus_log_likelihood(log_alpha: float) -> float:
         alpha = np.exp(log_alpha)
         class_terms = (gammaln(distinct + alpha) - gammaln(alpha)).sum(axis=1)
-        return -repeats @ (class_terms + gammaln(n_classes * alpha) - gammaln(sizes + n_classes * alpha))
+        return -repeats @ (class_terms + gammaln(n_classes * alpha) - gammaln(n_votes + n_classes * alpha))
 
     optimum: Any = minimize_scalar(minus_log_likelihood, bounds=np.log([SMALLEST, LARGEST]))
     return float(np.exp(optimum.x))
 
 
 def checked_prior(prior: NumbersLike, n_classes: int, *, traceable: bool = False) -> Any:
-    """Return α ``[classes]``; a ValueError if it is invalid, of another shape, or traced where not ``traceable``.
+    """Return ``prior``, one number or one for each class, as α ``[classes]``.
 
-    Of a traced prior only the shape is checked.
+    Raises a ValueError if a number is not positive and finite, the shape is another, or the prior is traced and not
+    ``traceable``. Of a traced prior only the shape is checked.
     """
     is_traced = not is_concrete(prior)
     if is_traced and not traceable:
@@ -187,21 +191,24 @@ def out_of_bag_votes(forest: Forest, X: InstancesLike, tree_mask: MaskLike) -> I
     values = encode_rows(X, forest.trees.columns).values
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     n, n_trees, n_classes = len(values), forest.n_trees, forest.n_classes
-    mask, votes_of_leaves = np.asarray(as_mask(tree_mask, n, n_trees)), leaf_votes(forest)
-    votes_of_classes = np.zeros((n, n_classes), np.int64)
+    mask = np.asarray(as_mask(tree_mask, n, n_trees))
+    votes_of_leaves = leaf_votes(forest)
+    vote_counts = np.zeros((n, n_classes), np.int64)
     block_size = max(1, ROUTED_ENTRIES // n_trees)
-    for block in (slice(block_size * i, block_size * (i + 1)) for i in range(ceil_div(n, block_size))):
+    for i in range(ceil_div(n, block_size)):
+        block = slice(block_size * i, block_size * (i + 1))
         encoded = Encoded(values[block], missing=True)  # checked and encoded above
         votes = votes_of_leaves[np.arange(n_trees), np.asarray(leaf_index(forest.trees, encoded))]
+        # A vote that is the number of classes is an abstention.
         instance, tree = np.nonzero(mask[block] & (votes < n_classes))
-        np.add.at(votes_of_classes[block], (instance, votes[instance, tree]), 1)
-    return votes_of_classes
+        np.add.at(vote_counts[block], (instance, votes[instance, tree]), 1)
+    return vote_counts
 
 
 def votes_of_counts(
     counts: Num[np.ndarray, "... classes"], tree: Int[np.ndarray, "..."] | int
 ) -> Int[np.ndarray, "..."]:
-    """Return the class that each leaf votes for; ``tree`` is the number of its tree, from 0.
+    """Return the class that each leaf votes for, from its class counts; ``tree`` is the number of its tree, from 0.
 
     A leaf votes for its largest class. If k classes are tied, a leaf of tree t votes for the one at position t mod k
     among them: over the trees each gets an equal share, as from the combiner `Vote`. A leaf in which *all* classes are
@@ -236,13 +243,17 @@ def check_votes(forest: Any) -> None:
 
 
 def leaf_votes(forest: Forest) -> UInt[np.ndarray, "trees nodes"]:
-    """Return the class that each leaf votes for, the number of classes if it abstains; other entries mean nothing.
+    """Return the class that each leaf of a forest votes for; the number of classes if the leaf abstains.
 
-    The array is kept while the forest's arrays live: a byte for each node, two from 256 classes on.
+    Entries of nodes that are no leaves have no meaning. The array is read-only, and is kept while the forest's arrays
+    live: a byte for each node, two from 256 classes on.
     """
     table, code = forest.leaf_rows()
     child = forest.trees.child
-    make_votes = lambda: _leaf_votes(np.asarray(table), np.asarray(code), np.asarray(child), forest.n_classes)
+
+    def make_votes():
+        return _leaf_votes(np.asarray(table), np.asarray(code), np.asarray(child), forest.n_classes)
+
     return _VOTES.get((table, code, child), forest.n_classes, make_votes)
 
 
@@ -250,10 +261,10 @@ _VOTES: KeptWhileAlive[UInt[np.ndarray, "trees nodes"]] = KeptWhileAlive()
 
 
 def _leaf_votes(table, code, child, n_classes: int) -> UInt[np.ndarray, "trees nodes"]:
-    """Return the class that each leaf votes for, the number of classes where it abstains, from distinct counts.
+    """Return the class that each leaf votes for, as `leaf_votes` does, from distinct class counts.
 
-    ``table [rows classes]`` has these counts. ``code [trees nodes]`` is each node's row of the table, and
-    ``child [trees nodes]`` its left child.
+    ``table [rows classes]`` has the distinct counts of leaves, ``code [trees nodes]`` each node's row of the table, and
+    ``child [trees nodes]`` each node's left child.
     """
     # Bytes instead of counts: all that a vote needs of a leaf, and small enough to stay in the cache.
     vote_of_row = table.argmax(axis=1).astype(np.uint8 if n_classes < 256 else np.uint16)
@@ -268,9 +279,14 @@ def _leaf_votes(table, code, child, n_classes: int) -> UInt[np.ndarray, "trees n
 
 
 def _is_leaf(child: Int[np.ndarray, "trees nodes"]) -> Bool[np.ndarray, "trees nodes"]:
-    """Return which nodes are leaves: the root or a child of a node, without children (in NumPy, without a program)."""
+    """Return whether each node is a leaf, from the nodes' left children: in use, and without children.
+
+    A node is in use if it is the root, or a child of another node; the others are padding. NumPy does this without
+    compiling a program.
+    """
     is_inner = child != np.arange(child.shape[1], dtype=child.dtype)  # a leaf is its own child
-    is_used, (tree, node) = np.zeros(child.shape, bool), np.nonzero(is_inner)
+    is_used = np.zeros(child.shape, bool)
+    tree, node = np.nonzero(is_inner)
     left = child[tree, node]
     is_used[:, 0] = is_used[tree, left] = is_used[tree, left + 1] = True
     return is_used & ~is_inner

@@ -97,14 +97,22 @@ def win_probability(
 
 @jit(static_argnames="method")
 def _win_probability(counts, alpha, method: Method):
-    """Return the probability of each class to win, from checked counts ``[... classes]`` and α ``[classes]``."""
+    """Return the probability of each class to win, from checked votes ``counts [... classes]`` and α ``[classes]``."""
     shape = counts + alpha
     if method == "exact":
         return race_probability(shape)
-    as_class, as_rival = (lambda values: values[..., :, None]), (lambda values: values[..., None, :])
+
+    def as_class(values):
+        return values[..., :, None]
+
+    def as_rival(values):
+        return values[..., None, :]
+
+    # Arrays of pairs ``[... classes rivals]``.
     gap = (as_class(counts) - as_rival(counts)) + (as_class(alpha) - as_rival(alpha))
-    beats = half_beta(as_rival(shape), as_class(shape), gap)  # [... classes rivals]
-    return jnp.prod(jnp.where(jnp.eye(shape.shape[-1], dtype=bool), 1.0, beats), axis=-1)
+    beats = half_beta(as_rival(shape), as_class(shape), gap)
+    is_itself = jnp.eye(shape.shape[-1], dtype=bool)
+    return jnp.prod(jnp.where(is_itself, 1.0, beats), axis=-1)
 
 
 def checked_probabilities(p: Float[Array | np.ndarray, "... classes"]) -> Float[np.ndarray, "... classes"]:
@@ -120,8 +128,8 @@ def checked_probabilities(p: Float[Array | np.ndarray, "... classes"]) -> Float[
 def half_beta(a: Float[Array, "..."], b: Float[Array, "..."], gap: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""Return I_{1/2}(a, b), the probability that a Beta(a, b) variable is below 1/2, for a, b > 0; 1/2 if b = a.
 
-    ``gap`` is b - a, which the caller knows without the rounding of a and b. Computed by a continued fraction (in
-    float64 JAX's ``betainc``); for large a + b, with n = a + b - 1 and z = (b - a)/√n, by
+    ``gap`` is b - a, without the rounding error that a subtraction of a and b would have. I is computed by a continued
+    fraction (in float64 by JAX's ``betainc``); for large a + b, with n = a + b - 1 and z = (b - a)/√n, by
 
     .. math:: \Phi(z) + \frac{\varphi(z)}{12 n}\,(z^3 - z).
 
@@ -135,21 +143,25 @@ def half_beta(a: Float[Array, "..."], b: Float[Array, "..."], gap: Float[Array, 
     # 0.3989… is 1/√(2π), the factor of the normal density.
     normal = jax.scipy.special.ndtr(z) + jnp.exp(-z * z / 2) * (0.3989422804014327 / 12) * (z * z - 1) * z / n
     ones = jnp.ones_like(a)
-    arguments = ones / 2, jnp.where(large, ones, a), jnp.where(large, ones, b)
+    half, small_a, small_b = ones / 2, jnp.where(large, ones, a), jnp.where(large, ones, b)
     if a.dtype == jnp.float64:
-        direct = jax.scipy.special.betainc(arguments[1], arguments[2], arguments[0])
+        direct = jax.scipy.special.betainc(small_a, small_b, half)
     else:
-        direct = incomplete_beta(*arguments, steps=STEPS)
+        direct = incomplete_beta(half, small_a, small_b, steps=STEPS)
     return jnp.where(gap == 0, 0.5, jnp.where(large, normal, direct))
 
 
 def incomplete_beta(
     x: Float[Array, "..."], a: Float[Array, "..."], b: Float[Array, "..."], *, steps: int
 ) -> Float[Array, "..."]:
-    """Return I_x(a, b) for 0 ≤ x ≤ 1 and a, b > 0, by a continued fraction, which needs about √(a + b) steps."""
+    """Return the regularised incomplete beta function I_x(a, b) for 0 ≤ x ≤ 1 and a, b > 0.
+
+    It is computed by ``steps`` steps of a continued fraction, which needs about √(a + b) of them.
+    """
     # The fraction converges fast for x below the mean a/(a + b); above it, I_x(a, b) = 1 - I_{1-x}(b, a).
     above = x * (a + b) > a
-    p, q = jnp.where(above, b, a), jnp.where(above, a, b)
+    p = jnp.where(above, b, a)
+    q = jnp.where(above, a, b)
     y = jnp.where(above, 1 - x, x)
     tail = jnp.where(y > 0, _front(y, p, q) * _fraction(y, p, q, steps) / p, 0.0)
     return jnp.where(above, 1 - tail, tail)
@@ -160,7 +172,8 @@ def _front(x, a, b):
 
     D is the Kullback-Leibler divergence of (a, b)/n from (x, 1 - x), and δ is `stirling_error`.
     """
-    n, x = a + b, jnp.where((x > 0) & (x < 1), x, 0.5)
+    n = a + b
+    x = jnp.where((x > 0) & (x < 1), x, 0.5)
     # n x - a, without cancellation in the middle, where many votes are nearly tied.
     excess = jnp.where(jnp.abs(x - 0.5) < 0.25, n * (x - 0.5) + (b - a) / 2, x * b - (1 - x) * a)
     minus_n_divergence = a * log1p_minus(excess / a) + b * log1p_minus(-excess / b)
@@ -169,18 +182,19 @@ def _front(x, a, b):
 
 
 def _fraction(x, a, b, steps: int):
-    """Return the value of the continued fraction of I_x(a, b) after ``steps`` steps of Lentz's method."""
+    """Return the continued fraction of I_x(a, b), evaluated by ``steps`` steps of Lentz's method."""
     tiny = jnp.finfo(a.dtype).tiny ** 0.5
 
     def nonzero(value):
-        """Keep a divisor off 0, by a number whose inverse is still finite."""
+        """Return ``value``, or a tiny number in place of 0, so that it can be a divisor."""
         return jnp.where(jnp.abs(value) < tiny, tiny, value)
 
     def step(value, c, d):
+        """Return the ratios c and d of Lentz's method after one more term of the fraction, ``value``."""
         return nonzero(1 + value / c), 1 / nonzero(1 + value * d)
 
     def take_two_terms(m, carry):
-        """Take an even and an odd term of the fraction, which have different formulas."""
+        """Add an even and an odd term of the fraction to ``carry``: c and d of `step`, and the fraction so far."""
         c, d, h = carry
         m = jnp.asarray(m, a.dtype)
         c, d = step(m * (b - m) * x / ((a - 1 + 2 * m) * (a + 2 * m)), c, d)
@@ -209,7 +223,7 @@ _TEMME = (
 
 
 def race_probability(shape: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
-    r"""Return the probability of each of several independent Γ(a_i, 1) variables to be the largest, a = ``shape`` > 0.
+    r"""Return, for independent Γ(a_i, 1) variables with a = ``shape`` > 0, the probability of each to be the largest.
 
     .. math:: \int_0^\infty \frac{g^{a_i-1}e^{-g}}{\Gamma(a_i)} \prod_{j\ne i} P(a_j, g)\,dg,
 
@@ -225,21 +239,23 @@ def race_probability(shape: Float[Array, "... classes"]) -> Float[Array, "... cl
     n_classes = shape.shape[-1]
 
     def include_rival(rival, product):
-        other = lax.dynamic_index_in_dim(shape, rival, axis=-1)  # [... 1]
+        """Return ``product`` times the probability that the variable of class ``rival`` is smaller."""
+        rival_shape = lax.dynamic_index_in_dim(shape, rival, axis=-1)  # [... 1]
         # log(g / a_j), from log(g / a_i): log g itself would round away differences between large shapes.
-        v = u + _log_ratio(shape, other)[..., None]
-        below = lower_gamma(jnp.broadcast_to(other[..., None], v.shape), v)
+        v = u + _log_ratio(shape, rival_shape)[..., None]
+        below = lower_gamma(jnp.broadcast_to(rival_shape[..., None], v.shape), v)
         return product * jnp.where((jnp.arange(n_classes) == rival)[:, None], 1.0, below)
 
     return jnp.sum(lax.fori_loop(0, n_classes, include_rival, density), axis=-1)
 
 
 def race_nodes(shape, total, xp: ModuleType):
-    """Return nodes of log g - log(a + 1), and their weights, for integrals over a gamma variable g of shape a > 0.
+    """Return (nodes, weights) ``[... nodes]`` for numerical integrals over a gamma variable g of shape a > 0.
 
-    ``shape [...]`` is a, and both results are ``[... nodes]``. ``total`` is the sum of the shapes of all variables in
-    the integrand, which far below falls like exp(total · log g): slowly if all are small. So nodes are even in τ, with
-    log g - log(a + 1) = (τ + 1 - exp(-kτ))/√(a + 1). At the lowest τ the exponential reaches SPARE / total.
+    Nodes are values of log g - log(a + 1). ``shape [...]`` is a, ``total`` the sum of the shapes of all variables in
+    the integrand, and ``xp`` NumPy or ``jax.numpy``. At small g the integrand falls like exp(total · log g): slowly if
+    all shapes are small. So nodes are even in τ, with log g - log(a + 1) = (τ + 1 - exp(-kτ))/√(a + 1). At the lowest τ
+    the exponential reaches SPARE / total.
     """
     spread = 1 / xp.sqrt(shape + 1)  # about the standard deviation of log g, or the width of exp(-g) if that is less
     rate = (xp.log1p(SPARE / (total * spread)) / -float(NODES[0]))[..., None]
@@ -258,8 +274,11 @@ def _log_ratio(a, b):
 def expm1_minus(u: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return exp(u) - 1 - u = u²/2 + u³/6 + … without cancellation near zero."""
     near = jnp.abs(u) < 0.5
-    x, series = jnp.where(near, u, 0.0), jnp.ones_like(u)
-    for k in range(16 if u.dtype == jnp.float64 else 9, 2, -1):
+    x = jnp.where(near, u, 0.0)
+    # Horner's scheme for 1 + x/3 + x²/12 + …, with as many terms as the precision needs.
+    n_terms = 16 if u.dtype == jnp.float64 else 9
+    series = jnp.ones_like(u)
+    for k in range(n_terms, 2, -1):
         series = 1 + x * series / k
     return jnp.where(near, x * x * series / 2, jnp.expm1(u) - u)
 
@@ -280,9 +299,9 @@ def lower_gamma(a: Float[Array, "..."], v: Float[Array, "..."]) -> Float[Array, 
 
 
 def _uniform(a, eta, front):
-    """Return `lower_gamma` by Temme's expansion, Φ(η√a) - front (c₀ + c₁/a + c₂/a²), front = exp(-aη²/2)/√(2πa).
+    """Return `lower_gamma` for shapes ``a`` by Temme's expansion, Φ(η√a) - front (c₀ + c₁/a + c₂/a²).
 
-    c₀, c₁ and c₂ are polynomials in η = ``eta`` (`_TEMME`).
+    ``front`` is exp(-aη²/2)/√(2πa), and c₀, c₁ and c₂ are polynomials in η = ``eta`` (`_TEMME`).
     """
     near_eta = jnp.clip(eta, -2, 2)  # beyond, ``front`` is negligible
     correction = jnp.zeros_like(eta)
@@ -295,16 +314,17 @@ def _uniform(a, eta, front):
 
 
 def _by_series(a, v, front):
-    """Return `lower_gamma` by its series, exp(-δ(a)) front Σ_k g^k / ((a+1) … (a+k)), g = a exp(v).
+    """Return `lower_gamma` for shapes ``a`` by a series, exp(-δ(a)) front Σ_k g^k / ((a+1) … (a+k)), g = a exp(v).
 
-    δ is `stirling_error`; front is as for `_uniform`.
+    δ is `stirling_error`; ``front`` is that of `_uniform`.
     """
     g = a * jnp.exp(v)
 
-    def add(k, carry):
+    def add_term(k, carry):
+        """Add term k to ``carry``, the sum so far and its last term."""
         total, term = carry
         term = term * g / (a + k)
         return total + term, term
 
-    total, _ = lax.fori_loop(1, SERIES_TERMS, add, (jnp.ones_like(a), jnp.ones_like(a)))
+    total, _ = lax.fori_loop(1, SERIES_TERMS, add_term, (jnp.ones_like(a), jnp.ones_like(a)))
     return jnp.exp(-stirling_error(a)) * front * total

@@ -143,5 +143,5 @@ test_refusals = refusals(
     ("floor", table(floor=-1.0), "below 0"),
     ("spread", table(spread=np.nan), "not finite"),
     ("values", table(table=SCALES.kept.table.at[0].set(np.inf)), "not finite"),
-    ("shape", table(table=SCALES.kept.table[1:]), "pairs"),
+    ("shape", table(table=SCALES.kept.table[1:]), r"expected floats of shape \("),
 )

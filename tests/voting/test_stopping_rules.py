@@ -11,6 +11,7 @@ from scipy.special import betainc
 from scipy.special import comb as choose
 
 from jaxunc.voting import critical_final_votes, critical_votes
+from jaxunc.voting._stopping_rules import make_rule
 from tests._golden import golden
 from tests._refusal import refusals
 
@@ -50,23 +51,30 @@ def test_priors():
     np.testing.assert_array_equal(critical_votes(40, 0.95, prior=np.ones(2))[0], critical_votes(40, 0.95))
 
 
-def test_finite_populations():
-    n_trees = 13
-    tables = critical_final_votes(n_trees, 0.9)
+@pytest.mark.parametrize(("n_trees", "confidence"), [(13, 0.9), (8, 0.9), (8, 0.6)])
+def test_finite_populations(n_trees, confidence):
+    tables = critical_final_votes(n_trees, confidence)
     for t in range(1, n_trees + 1):
         rest = n_trees - t
-        for own in range(t // 2 + 1, t + 1):
-            for c in (0, 1):
+        for c in (0, 1):
+            for own in range((t + 1 + c) // 2, t + 1):  # class 0 leads in a tie
                 later = np.arange(rest + 1)
                 ways = choose(own + later, later) * choose(t - own + rest - later, rest - later)
                 total = own + later
                 stays = 2 * total >= n_trees if c == 0 else 2 * total > n_trees
-                settled = ways[stays].sum() / ways.sum() > 0.9
+                settled = ways[stays].sum() / ways.sum() > confidence
                 assert settled == (0 <= tables[c, t] <= own)
-    assert tables[0, n_trees] == tables[1, n_trees] == 7
+    assert tables[:, n_trees].tolist() == [(n_trees + 1) // 2, n_trees // 2 + 1]
+
+
+def test_a_confidence_next_to_1_settles():
+    rule = make_rule(3, 200, 1 - 2**-52, "bound", "infinite", 1.0)
+    # Against n votes each of two rivals without one wins with 2⁻ⁿ⁻¹: of 52 that is 2⁻⁵², which rounding leaves open.
+    assert int(rule.first) == 53
 
 
 test_refusals = refusals(
+    ("many classes", lambda: make_rule(32_768, 9, 0.9, "bound", "infinite", 1.0), "32767 classes at most"),
     *((f"confidence {c}", partial(critical_votes, 10, c), r"must lie in \(0.5, 1\)") for c in (0.5, 1.0, 0.0)),
     ("no tree", lambda: critical_votes(0, 0.9), "max_trees=0 must be at least 1"),
 )
