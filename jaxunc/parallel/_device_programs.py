@@ -35,17 +35,21 @@ from ._mesh import Grid
 
 
 class TreeShards(NamedTuple):
-    """Packed trees on the devices of a mesh, as inputs of programs: tuples, which JAX flattens faster than modules."""
+    """Packed trees on the devices of a mesh, as inputs of programs.
+
+    The members are tuples, since JAX flattens a tuple faster than a module.
+    """
 
     arrays: tuple
     """(plan, leaf tables, numbers per tree), whose leading axis is that of all trees, distributed along 'tree'."""
     shared: tuple[list, list, Any]
     """(carry of the numbers per tree over all trees, rows of wide planes, sets), on every device."""
     spec: Spec
+    """Structure of the packed trees."""
 
 
 def place(grid: Grid, packed: PackedTrees) -> TreeShards:
-    """Return the trees of ``packed`` distributed along 'tree' over the devices of the grid, in their order.
+    """Return the trees of ``packed``, distributed in their order along 'tree' over the devices of ``grid``.
 
     Trees that contribute nothing pad the last shards, so that all shards have the same number of trees. Each device
     receives only the trees of its shard, and each process cuts only the shards of its devices.
@@ -57,12 +61,16 @@ def place(grid: Grid, packed: PackedTrees) -> TreeShards:
 
         @lru_cache
         def shard_of(number: int) -> list[np.ndarray]:
-            start, stop = (min(packed.n_trees, end * per_shard) for end in (number, number + 1))
+            """Return the arrays of one shard's trees, in the order of ``leaves``."""
+            start = min(packed.n_trees, number * per_shard)
+            stop = min(packed.n_trees, (number + 1) * per_shard)
             trees = packed.of_trees(start, stop) if grid.n_tree > 1 else packed
-            trees = trees.padded(per_shard - (stop - start)) if stop - start < per_shard else trees
+            n_padding = per_shard - (stop - start)
+            if n_padding > 0:
+                trees = trees.padded(n_padding)
             return [np.asarray(array) for array in jax.tree.leaves(trees.arrays[:3])]
 
-        leaves, structure = jax.tree.flatten(packed.arrays[:3])
+        leaves, structure = jax.tree.flatten(packed.arrays[:3])  # the arrays with an axis of trees
         tree_shards = []
         for i, leaf in enumerate(leaves):
             shape = grid.n_tree * per_shard, *leaf.shape[1:]
@@ -75,7 +83,7 @@ def place(grid: Grid, packed: PackedTrees) -> TreeShards:
 
 
 def first_of(index: Any) -> int:
-    """Return where a device's share of an array begins along the first axis, given the slices that JAX calls it by."""
+    """Return where a device's share of an array begins along the first axis; ``index`` has the share's slices."""
     return index[0].start or 0
 
 
@@ -85,12 +93,15 @@ def trees_per_shard(grid: Grid, n_trees: int) -> int:
 
 
 def on_every_device(grid: Grid, arrays: PyTree[Array]) -> PyTree:
-    """Return small arrays copied to every device of the grid, so that calls of programs need not send them."""
+    """Return a pytree of small ``arrays`` copied to every device of the grid, so that calls need not send them."""
     return jax.tree.map(lambda leaf: _replicate(grid, leaf), arrays)
 
 
 def _replicate(grid: Grid, leaf):
-    """Return an array ``leaf`` on every device; a weakly typed scalar as a Python number, other objects as they are."""
+    """Return the array ``leaf`` copied to every device of the grid.
+
+    A weakly typed scalar is returned as a Python number, and anything but an array unchanged.
+    """
     if not hasattr(leaf, "dtype"):
         return leaf
     if getattr(leaf, "weak_type", False) and not leaf.shape:
@@ -100,12 +111,15 @@ def _replicate(grid: Grid, leaf):
 
 
 def stretch_of(grid: Grid, process: int, n_instances: int) -> int:
-    """Return how many of a process's ``n_instances`` each position along 'data' has (a stretch), rounded up."""
+    """Return the length of a stretch: how many of the ``n_instances`` of ``process`` one position along 'data' has.
+
+    The length is rounded up.
+    """
     return ceil_div(n_instances, len(grid.rows_of(process)))
 
 
 class InstanceShards(NamedTuple):
-    """Layout of this process's instances in stretches of equal length, one for each of its positions along 'data'."""
+    """This process's instances, cut into stretches of equal length: one for each of its positions along 'data'."""
 
     grid: Grid
     n_instances: int
@@ -129,9 +143,10 @@ class InstanceShards(NamedTuple):
         """
         padded = np.zeros((len(self.positions), part.chunk.rows, *array.shape[1:]), array.dtype)
         for i in range(len(self.positions)):
-            first, last = i * self.stretch, min((i + 1) * self.stretch, self.n_instances)
+            start = i * self.stretch
+            stop = min(start + self.stretch, self.n_instances)
             # The last stretch may be shorter than the others; beyond its end zeros remain.
-            rows = array[min(first + part.start, last) : min(first + part.stop, last)]
+            rows = array[min(start + part.start, stop) : min(start + part.stop, stop)]
             padded[i, : len(rows)] = rows
         row_of = {position: i for i, position in enumerate(self.positions)}
 
@@ -143,15 +158,21 @@ class InstanceShards(NamedTuple):
         return jax.make_array_from_callback(shape, self.grid.sharding("data", *axes), rows_at)
 
     def collect(self, parts: Sequence[Part], answers: Iterable[PyTree]) -> PyTree:
-        """Return the answers for this process's instances, in order, given those of parts ``[positions rows …]``."""
-        return jax.tree.map(lambda *parts_of_leaf: jax.device_put(self._join(parts, parts_of_leaf)), *answers)
+        """Return the answer for all of this process's instances, in order, joined from those of ``parts``.
+
+        ``answers`` has a pytree of arrays ``[positions rows …]`` for each part, as `fetch` returns them.
+        """
+        return jax.tree.map(lambda *arrays: jax.device_put(self._join(parts, arrays)), *answers)
 
     def fetch(self, answer: PyTree) -> PyTree:
-        """Return this process's rows ``[positions rows …]`` of an answer on the mesh; a number for all as it is."""
+        """Return an ``answer`` on the mesh as NumPy arrays ``[positions rows …]``, with this process's rows alone.
+
+        A number for all instances stays a number.
+        """
         return jax.tree.map(self._on_host, answer)
 
     def _on_host(self, array: jax.Array) -> np.ndarray:
-        """Return this process's rows of an array on the mesh; a number for all instances as it is."""
+        """Return this process's rows of an array on the mesh, as a NumPy array; a number for all instances whole."""
         # A process can read only the parts of the array on its own devices; other parts are in other processes' memory.
         if array.is_fully_addressable or not array.ndim:
             return np.asarray(array)
@@ -161,7 +182,11 @@ class InstanceShards(NamedTuple):
         return host_rows
 
     def _join(self, parts: Sequence[Part], answers: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Return one array of the answers of parts as ``[instances …]``, without padding; a number for all as it is."""
+        """Return one array of an answer as ``[instances …]``, joined without padding from the arrays of ``parts``.
+
+        ``answers`` has an array ``[positions rows …]`` for each part. Of numbers, which are all equal, the first is
+        returned.
+        """
         if not answers[0].ndim:
             return answers[0]
         rows = [answer[:, : part.stop - part.start] for part, answer in zip(parts, answers, strict=True)]
@@ -176,6 +201,7 @@ class Program(NamedTuple):
 
     grid: Grid
     spec: Spec
+    """Structure of the packed trees."""
     n_trees: int
     """Number of trees without padding."""
     block: int | None
@@ -184,23 +210,27 @@ class Program(NamedTuple):
 
 @jit(static_argnums=0)
 def merge_on_mesh(program: Program, arrays: tuple, shared: tuple, x, mask, n_blocks) -> PyTree:
-    """Return the merged statistic ``[data rows ...]`` of ``x [data rows features]``, distributed as `Grid.answer_spec`.
+    """Return the statistic ``[data rows ...]`` of rows ``x [data rows features]``, merged over all trees.
 
-    ``program`` has the static arguments. ``arrays`` and ``shared`` are those of `TreeShards`. ``mask`` is ``[data rows
-    trees]`` or None. ``n_blocks`` is the number of blocks that hold instances, None if a chunk is one block. Without a
-    mask the merged numbers per tree are scalars.
+    ``arrays`` and ``shared`` are those of `TreeShards`. ``mask`` is ``[data rows trees]`` or None. ``n_blocks`` is the
+    number of blocks that hold instances, None if a chunk is one block. The result is distributed as `Grid.answer_spec`
+    says. Without a mask its numbers per tree are scalars, the same on every device.
     """
     answers = program.grid.answer_spec
 
     def of_device(arrays, shared, x, mask, n_blocks):
-        # A device sees one place along 'data': the leading axis has length one.
+        # A device sees one position along 'data': the leading axis has length one.
         in_mask = None if mask is None else mask[0]
         blocks = None if n_blocks is None else (program.block, n_blocks)
         planes, scalars = _merge_all_trees(program, arrays, shared, x[0], in_mask, blocks)
-        return _add_data_axis(planes), scalars if mask is None else _add_data_axis(scalars)
+        if mask is not None:  # the numbers per tree differ between instances, too
+            scalars = _add_data_axis(scalars)
+        return _add_data_axis(planes), scalars
 
-    merged = _shard_map(of_device, program.grid, _INPUTS, (answers, P() if mask is None else answers))
-    return rejoin(program.spec.layout, *merged(arrays, shared, x, mask, n_blocks))
+    scalars_spec = P() if mask is None else answers
+    merge = _shard_map(of_device, program.grid, _INPUTS, (answers, scalars_spec))
+    planes, scalars = merge(arrays, shared, x, mask, n_blocks)
+    return rejoin(program.spec.layout, planes, scalars)
 
 
 _INPUTS = P("tree"), P(), P("data"), P("data", None, "tree"), P()
@@ -208,13 +238,14 @@ _INPUTS = P("tree"), P(), P("data"), P("data", None, "tree"), P()
 
 
 def _merge_all_trees(program: Program, arrays: tuple, shared: tuple, x, mask, blocks) -> tuple[list, list]:
-    """Return (planes, numbers per tree) merged over all trees, within the program of a device.
+    """Return (planes, numbers per tree) merged over all trees, inside the program of one device.
 
-    They are of the rows ``x`` if the grid spans processes (`Grid.spans`), else of the device's share of these rows
-    (`join_tree_shards`). ``mask`` is a mask of the device's trees, and ``blocks`` as for `PackedTrees.merge`. Other
-    arguments are those of `merge_on_mesh`, on the device.
+    The device gets the values of all rows ``x`` if the grid spans processes (`Grid.spans`). Else it gets those of its
+    share of these rows (`join_tree_shards`). ``mask`` is a tree mask ``[rows trees]`` of the device's trees or None.
+    ``blocks`` is as for `PackedTrees.merge`. Other arguments are those of `merge_on_mesh`, on the device.
     """
-    grid, spec = program.grid, program.spec
+    grid = program.grid
+    spec = program.spec
     packed = PackedTrees(*arrays, *shared, spec=spec)
     carry = packed.merge_to_carry(x, mask, blocks)
     entries = carry.planes if mask is None else [*carry.planes, *carry.scalars]
@@ -229,47 +260,57 @@ def _merge_all_trees(program: Program, arrays: tuple, shared: tuple, x, mask, bl
 def answer_on_mesh(
     program: Program, combiner: Combiner, readout: str | None, arrays: tuple, shared: tuple, x, mask
 ) -> tuple[PyTree, Array]:
-    """Return the answers for rows ``x [instances features]`` of one process, and a mark ``[data]`` of each stretch.
+    """Return (answers for the rows ``x [instances features]`` of one process, marks ``[data]`` of the stretches).
 
     Each position along 'data' answers a stretch of the rows, block by block; the last stretch is padded here. A mark
-    says whether rows hold missing or infinite values (`in_blocks`). ``readout`` is one of `READOUTS`, and ``mask`` is
+    says whether a stretch holds missing or infinite values (`in_blocks`). ``readout`` is one of `READOUTS`. ``mask`` is
     ``[instances trees]`` or None; other arguments are as for `merge_on_mesh`.
     """
-    grid, n = program.grid, len(x)
+    grid = program.grid
+    n = len(x)
 
     def of_block(arrays, shared, combiner, x, mask):
         """Return the answers for a block of rows ``x``, in a device's program; all devices along 'tree' get them."""
-        merged = rejoin(program.spec.layout, *_merge_all_trees(program, arrays, shared, x, mask, None))
+        planes, scalars = _merge_all_trees(program, arrays, shared, x, mask, blocks=None)
+        merged = rejoin(program.spec.layout, planes, scalars)
+        # With tree shards each device along 'tree' finishes a share of the block.
         answer = finish_rows(combiner, readout, merged, ceil_div(len(x), grid.n_tree))
         if grid.n_tree == 1:
             return answer
-        # Each device along 'tree' has finished a share of the block.
-        gather = lambda part: lax.all_gather(part, "tree", tiled=True)[: len(x)] if part.ndim else part
-        return jax.tree.map(gather, answer)
+
+        def gather_shares(part):
+            return lax.all_gather(part, "tree", tiled=True)[: len(x)] if part.ndim else part
+
+        return jax.tree.map(gather_shares, answer)
 
     def of_device(arrays, shared, x, mask, combiner):
         answer_block = partial(of_block, arrays, shared, combiner)
         answer, mark = in_blocks(answer_block, program.block or n, x[0], None if mask is None else mask[0])
         return _add_data_axis(answer), mark[None]
 
-    def stretches(array, n_columns: int):
+    def cut_in_stretches(array, n_columns: int):
+        """Return an array ``[instances columns]`` as ``[data rows n_columns]``, padded by zeros."""
         rows = ceil_div(n, grid.n_data)
         padded = jnp.pad(array, ((0, rows * grid.n_data - len(array)), (0, n_columns - array.shape[1])))
         return padded.reshape(grid.n_data, rows, n_columns)
 
     n_trees = grid.n_tree * trees_per_shard(grid, program.n_trees)
-    inputs = arrays, shared, stretches(x, x.shape[1]), None if mask is None else stretches(mask, n_trees), combiner
+    rows = cut_in_stretches(x, x.shape[1])
+    mask_of_rows = None if mask is None else cut_in_stretches(mask, n_trees)
+    inputs = arrays, shared, rows, mask_of_rows, combiner
     # Tracing tells which parts of the answer are numbers for all rows.
     shapes = jax.eval_shape(_shard_map(of_device, grid, _INPUTS, P()), *inputs)
     axes = jax.tree.map(lambda part: P("data") if part.ndim else P(), shapes)
     answer, marks = _shard_map(of_device, grid, _INPUTS, axes)(*inputs)
-    return jax.tree.map(lambda part: part.reshape(-1, *part.shape[2:])[:n] if part.ndim else part, answer), marks
+    trimmed = jax.tree.map(lambda part: part.reshape(-1, *part.shape[2:])[:n] if part.ndim else part, answer)
+    return trimmed, marks
 
 
 def rows_on_mesh(grid: Grid, rows: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
-    """Return rows ``[instances ...]`` on the devices of a mesh, NumPy rows padded to a multiple of ``grid.n_data``.
+    """Return ``rows [instances ...]`` on the devices of the mesh.
 
-    Rows on the mesh's devices stay there; rows on several other devices are returned as a NumPy array.
+    NumPy rows are padded to a multiple of ``grid.n_data``. Rows on the mesh's devices stay where they are, and rows on
+    one device are copied to all. Rows on several other devices are returned as a NumPy array.
     """
     if isinstance(rows, np.ndarray):
         even = padded_rows(rows, multiple_of(grid.n_data, len(rows)))
@@ -284,26 +325,31 @@ def rows_on_mesh(grid: Grid, rows: np.ndarray | jax.Array) -> np.ndarray | jax.A
 
 @jit(static_argnums=(0, 2))
 def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
-    """Return the answers ``[data rows ...]`` of a merged statistic ``[data rows ...]``: each device finishes its rows.
+    """Return the answers ``[data rows ...]`` of the statistic ``merged [data rows ...]``.
 
-    ``readout`` is one of `READOUTS`. Numbers for all rows, in the statistic or the answers, are the same on every
-    device.
+    Each device finishes its own rows. ``readout`` is one of `READOUTS`. Numbers for all rows, in the statistic or the
+    answers, are the same on every device.
     """
 
     def of_device(combiner, merged):
-        # A device sees one place along 'data': the leading axis has length one.
+        # A device sees one position along 'data': the leading axis has length one.
         rows = jax.tree.map(lambda part: part[0] if part.ndim else part, merged)
         n_rows = next((len(part) for part in jax.tree.leaves(rows) if part.ndim), 2)
         return _add_data_axis(finish_rows(combiner, readout, rows, n_rows))
 
-    axes = lambda parts: jax.tree.map(lambda part: grid.answer_spec if part.ndim else P(), parts)
-    answer = jax.eval_shape(of_device, combiner, merged)  # tells which parts of the answer are numbers for all rows
-    return _shard_map(of_device, grid, (P(), axes(merged)), axes(answer))(combiner, merged)
+    def mesh_axes(arrays):
+        return jax.tree.map(lambda array: grid.answer_spec if array.ndim else P(), arrays)
+
+    shapes = jax.eval_shape(of_device, combiner, merged)  # tells which parts of the answer are numbers for all rows
+    return _shard_map(of_device, grid, (P(), mesh_axes(merged)), mesh_axes(shapes))(combiner, merged)
 
 
 @jit(static_argnums=(0, 2))
 def merge_and_finish_on_mesh(program: Program, combiner: Combiner, readout: str | None, *inputs) -> PyTree:
-    """Return the answers ``[data rows ...]`` by one program, for accelerators; ``inputs`` as for `merge_on_mesh`."""
+    """Return the answers ``[data rows ...]`` by one program, for accelerators.
+
+    ``inputs`` are the arguments of `merge_on_mesh` behind ``program``; ``readout`` is one of `READOUTS`.
+    """
     return finish_chunk(program.grid, combiner, readout, merge_on_mesh(program, *inputs))
 
 
@@ -313,14 +359,17 @@ def _add_data_axis(parts: PyTree) -> PyTree:
 
 
 def _shard_map(of_device, grid: Grid, in_specs, out_specs):
-    """Return ``of_device`` as a function of whole arrays, which runs on every device; specs name their mesh axes."""
+    """Return a function of whole arrays that runs ``of_device`` on every device, with the device's shares of them.
+
+    ``in_specs`` and ``out_specs`` say along which mesh axes arguments and results are distributed.
+    """
     # Unchecked: loops start from carries that are equal on all devices and end with carries that differ. Gathered and
     # joined values are equal along 'tree', which the check does not see.
     return jax.shard_map(of_device, mesh=grid.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
 
 
 def join_tree_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, all_instances: bool) -> list:
-    """Return the carry of all ``n_trees``, inside a `shard_map`, given the carry ``[instances ...]`` of each shard.
+    """Return the carry of all ``n_trees`` trees, inside a `shard_map`; ``carry [instances ...]`` is that of one shard.
 
     ``merging`` is that of the carry's entries. With ``all_instances`` every device along 'tree' gets all instances.
     Else each of the ``n_shards`` devices gets an equal share of them, in order, the last share padded. This moves less
@@ -339,39 +388,46 @@ def join_tree_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: i
         shares = jnp.pad(words, ((0, 0), (0, n_padding))).reshape(len(words), n_shards, -1)
         gathered = lax.all_to_all(shares, "tree", split_axis=1, concat_axis=1)
     word_ends = itertools.accumulate(map(_width, leaves), initial=0)
-    by_shard = [
-        from_words(gathered[a:b], leaf) for (a, b), leaf in zip(itertools.pairwise(word_ends), leaves, strict=True)
-    ]
+    by_shard = []
+    for (start, stop), leaf in zip(itertools.pairwise(word_ends), leaves, strict=True):
+        by_shard.append(from_words(gathered[start:stop], leaf))  # [shards instances ...]
     return _join(merging, jax.tree.unflatten(structure, by_shard), n_trees)
 
 
 def _join(merging: Merging, carries: list, n_trees: int) -> list:
-    """Return the carry of all shards, given their carries ``[shards instances ...]``, joined in the shards' order.
+    """Return the carry of all shards, joined in the shards' order; ``carries`` has arrays ``[shards instances ...]``.
 
     Collected planes are put side by side, without the trees that pad the last shards to more than ``n_trees``.
     """
-    kinds = zip(merging.kinds, merging.dtypes, strict=True)
-    closed_kinds = [kind for kind in kinds if kind[0] != "collect"]
-    # The merging of the planes that are joined; collected ones are put side by side.
-    closed = Merging(tuple(merge for merge, _ in closed_kinds), tuple(dtype for _, dtype in closed_kinds))
-    sums = [entry for plane, entry in zip(merging.planes, carries, strict=True) if not plane.collects]
-    first, others = (jax.tree.map(lambda a, part=part: a[part], sums) for part in (0, slice(1, None)))
+    # The merging of the planes that are joined, which are all but the collected ones.
+    is_joined = [kind != "collect" for kind in merging.kinds]
+    kinds = tuple(itertools.compress(merging.kinds, is_joined))
+    dtypes = tuple(itertools.compress(merging.dtypes, is_joined))
+    joining = Merging(kinds, dtypes)
+    entries = list(itertools.compress(carries, is_joined))
+    first_shard = jax.tree.map(lambda array: array[0], entries)
+    later_shards = jax.tree.map(lambda array: array[1:], entries)
+
+    def join_shard(carry, shard):
+        return joining.join(carry, shard), None
+
     # Shard after shard, in the order of their trees, so that sums are the same on every device.
     # The scan needs its length, since it has no arrays if all planes are collected.
-    n_others = jax.tree.leaves(carries)[0].shape[0] - 1
-    joined = iter(lax.scan(lambda carry, shard: (closed.join(carry, shard), None), first, others, length=n_others)[0])
-    pairs = zip(merging.planes, carries, strict=True)
-    return [(_flatten_shards(entry[0], n_trees),) if plane.collects else next(joined) for plane, entry in pairs]
+    n_later = jax.tree.leaves(carries)[0].shape[0] - 1
+    last_carry, _ = lax.scan(join_shard, first_shard, later_shards, length=n_later)
+    joined = iter(last_carry)
+    pairs = zip(is_joined, carries, strict=True)
+    return [next(joined) if flag else (_flatten_shards(entry[0], n_trees),) for flag, entry in pairs]
 
 
 def _flatten_shards(values: Array, n_trees: int) -> Array:
-    """Return values ``[shards instances trees ...]`` as ``[instances trees ...]``, of the first ``n_trees`` trees."""
+    """Return ``values [shards instances trees ...]`` as ``[instances trees ...]``, of the first ``n_trees`` trees."""
     n_shards, n_instances, n_per_shard, *rest = values.shape
     return jnp.moveaxis(values, 0, 1).reshape(n_instances, n_shards * n_per_shard, *rest)[:, :n_trees]
 
 
 def _width(leaf: Array) -> int:
-    """Return the number of 32-bit words that an instance takes in ``leaf [instances ...]``."""
+    """Return the number of 32-bit words that each instance takes in the array ``leaf [instances ...]``."""
     return math.prod(leaf.shape[1:]) * max(1, leaf.dtype.itemsize // 4)
 
 
@@ -387,9 +443,9 @@ def as_words(leaf: Array) -> UInt32[Array, "words instances"]:
 
 
 def from_words(words: UInt32[Array, "words shards instances"], like: Array) -> Array:
-    """Return the numbers ``[shards instances ...]`` whose words, of `as_words`, were gathered from the shards.
+    """Return the numbers ``[shards instances ...]`` of which `as_words` made ``words``, gathered from all shards.
 
-    ``like [instances ...]`` has their dtype and their further axes.
+    The array ``like [instances ...]`` has the dtype and the further axes of the numbers.
     """
     columns = jnp.moveaxis(words, 0, -1)
     if like.dtype.itemsize == 8:

@@ -54,25 +54,31 @@ class Grid(NamedTuple):
 
     @property
     def spans(self) -> bool:
-        """Whether 'tree' spans processes, so that those with trees for the same instances must pass these instances."""
+        """Whether some devices along 'tree' belong to different processes, which must then pass the same instances."""
         return any(len(set(row)) > 1 for row in self.process_of)
 
     def rows_of(self, process: int) -> tuple[int, ...]:
-        """Return the positions along 'data' at which a process has devices."""
+        """Return the positions along 'data' at which ``process`` (an index) has devices, in rising order."""
         return tuple(i for i, row in enumerate(self.process_of) if process in row)
 
     def sharding(self, *axes: str | tuple[str, ...] | None) -> NamedSharding:
-        """Return the sharding of an array whose leading axes are distributed along these mesh axes, None along none."""
+        """Return the sharding of an array whose leading axes are distributed along ``axes``, mesh axes or None.
+
+        None stands for an axis of the array that is not distributed.
+        """
         return NamedSharding(self.mesh, P(*axes))
 
     @property
     def answer_spec(self) -> P:
-        """Mesh axes of answers ``[data rows …]``: rows lie along 'tree', too, unless a process would then lack some."""
+        """Mesh axes along which answers ``[data rows …]`` are distributed: 'data' and 'tree'.
+
+        If 'tree' spans processes, rows are not distributed along 'tree', since a process would then lack some.
+        """
         return P("data") if self.spans else P("data", "tree")
 
 
 def as_grid(mesh: Mesh) -> Grid:
-    """Return the grid of a mesh; raise the TypeError or ValueError that `shard` documents if the mesh does not suit."""
+    """Return the grid of ``mesh``; raise the TypeError or ValueError that `shard` documents if it does not suit."""
     if not isinstance(mesh, Mesh):
         raise TypeError(f"mesh is {mesh!r}; pass a mesh of devices: {MESH_EXAMPLE}.")
     if set(mesh.axis_names) != set(AXES) or len(mesh.axis_names) != 2:
@@ -118,6 +124,7 @@ class Call(NamedTuple):
     refused: int
     """Whether the process refused its data, 0 or 1."""
     n_instances: int
+    """Number of the process's instances."""
     missing: int
     """Whether any value is missing, 0 or 1."""
     masked: int
@@ -129,7 +136,7 @@ class Call(NamedTuple):
 
 
 def digest(*arrays: np.ndarray | None) -> int:
-    """Return a checksum of arrays, from 0 to 2³¹ - 1; None counts as an empty array."""
+    """Return a checksum of the values of ``arrays``, from 0 to 2³¹ - 1; None counts as an empty array."""
     checksum = 0
     for array in arrays:
         checksum = zlib.crc32(b"" if array is None else np.ascontiguousarray(array).data, checksum)
@@ -148,7 +155,8 @@ def exchange_calls(grid: Grid, call: Call) -> dict[int, Call]:
     rows = np.asarray([call], np.int32)
     # A row for each device of the mesh; all devices of a process send the same row.
     sent = jax.make_array_from_callback((grid.mesh.size, len(call)), sharding, lambda index: rows)
-    received = np.asarray(_to_all(grid)(sent))
+    send_to_all = _to_all(grid)
+    received = np.asarray(send_to_all(sent))
     senders = [process for row in grid.process_of for process in row]
     calls = {process: Call(*map(int, row)) for process, row in zip(senders, received, strict=True)}
     _check(grid, calls)
@@ -157,22 +165,26 @@ def exchange_calls(grid: Grid, call: Call) -> dict[int, Call]:
 
 @lru_cache
 def _to_all(grid: Grid):
-    """Return the program that copies rows ``[devices numbers]``, one on each device of the grid, to all processes."""
+    """Return the program that copies rows ``[devices numbers]``, one on each device, to all devices of the grid."""
     return jit(lambda rows: rows, out_shardings=grid.sharding())
 
 
 def _check(grid: Grid, calls: dict[int, Call]) -> None:
-    """Raise a ValueError if the ``calls`` of the grid's processes do not fit together, or another process refused."""
+    """Raise a ValueError if the ``calls``, by process, do not fit together, or only other processes refused their data.
+
+    If this process and another one refused theirs, nothing is raised: each raises its own error.
+    """
     # A process that refused its data raises its own error, and the other processes raise this one. So no process waits
     # for a program that will not run.
-    if refused := [process for process, call in calls.items() if call.refused and process != grid.this_process]:
+    refused = [process for process, call in calls.items() if call.refused and process != grid.this_process]
+    if refused:
         if not calls[grid.this_process].refused:
             raise ValueError(f"the processes {refused} refused their data, as their own errors say: none is scored.")
         return
-    for name, describe in (("masked", bool), ("readout", lambda index: READOUTS[index] or "answer")):
-        values = {process: describe(getattr(call, name)) for process, call in calls.items()}
+    masked = {process: bool(call.masked) for process, call in calls.items()}
+    readouts = {process: READOUTS[call.readout] or "answer" for process, call in calls.items()}
+    for what, values in (("whether there is a tree_mask", masked), ("which read-out is asked for", readouts)):
         if len(set(values.values())) > 1:
-            what = {"masked": "whether there is a tree_mask", "readout": "which read-out is asked for"}[name]
             raise ValueError(
                 f"processes differ in {what}: {values}. All processes of the mesh make the same calls, in the same "
                 "order."

@@ -63,7 +63,7 @@ def shard(bound: Any, mesh: Mesh) -> Any:
 
     Instances are distributed along the mesh's axis ``'data'``, trees along ``'tree'``. Each device walks its instances
     through its trees and merges their statistics. The merged statistics :math:`c_s` of the S tree shards are joined in
-    the order of the trees, by the join :math:`\oplus` that belongs to each merge, and finished:
+    the order of the trees, by the join :math:`\oplus` that belongs to each merge. The combiner makes the answer of
 
     .. math:: c = (\dots (c_1 \oplus c_2) \oplus \dots) \oplus c_S
 
@@ -159,7 +159,8 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
     def __init__(self, bound: BoundForest[AnswerT], grid: Grid):
         self.bound: BoundForest[AnswerT] = bound
         self.combiner: Combiner[AnswerT] = bound.combiner
-        self._grid, self._engine = grid, _engine_of(bound)
+        self._grid = grid
+        self._engine = _engine_of(bound)
         self._combiner = on_every_device(grid, bound.combiner)
         self._tree_shards: dict[bool, TreeShards] = {False: place(grid, self._engine.packed)}
 
@@ -191,33 +192,42 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return jax.tree.leaves(self._tree_shards[False].arrays)
 
     def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "ShardedForest[Any]":
-        """Return the forest bound to another combiner, over the same devices."""
+        """Return the forest bound to ``combiner``, distributed over the same devices."""
         return ShardedForest(self.bound.with_rule(combiner), self._grid)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
-        """Return the program for ``n_instances`` of all processes, with or without ``missing`` values, to compile."""
+        """Return the lowered program for ``n_instances`` of all processes, to compile and measure it.
+
+        ``missing`` says whether values may be missing.
+        """
         check_integer("n_instances", n_instances, 1)
-        tree_shards, n_features = self._shards_for(missing), self.bound.forest.n_features
+        tree_shards = self._shards_for(missing)
+        n_features = self.bound.forest.n_features
+        no_mask = None
         if self._answers_in_one:
-            rows = multiple_of(self._grid.n_data, n_instances), n_features
-            x = jax.ShapeDtypeStruct(rows, jnp.float32, sharding=self._grid.sharding("data"))
-            inputs = tree_shards.arrays, tree_shards.shared, x, None
+            shape = multiple_of(self._grid.n_data, n_instances), n_features
+            x = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._grid.sharding("data"))
+            inputs = tree_shards.arrays, tree_shards.shared, x, no_mask
             return answer_on_mesh.lower(self._answer_program(tree_shards), self._combiner, "class_scores", *inputs)
         part = self._parts(ceil_div(n_instances, self._grid.n_data), missing)[0]
         shape = self._grid.n_data, part.chunk.rows, n_features
         x = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._grid.sharding("data"))
-        number = None if part.number is None else jax.ShapeDtypeStruct((), jnp.int32)
-        return merge_on_mesh.lower(
-            self._program(tree_shards, part), tree_shards.arrays, tree_shards.shared, x, None, number
-        )
+        n_blocks = None if part.number is None else jax.ShapeDtypeStruct((), jnp.int32)
+        inputs = tree_shards.arrays, tree_shards.shared, x, no_mask, n_blocks
+        return merge_on_mesh.lower(self._program(tree_shards, part), *inputs)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return the ``readout`` (one of `READOUTS`) of the answer for this process's instances ``X``."""
+        """Return one ``readout`` (`READOUTS`) of the answer for this process's instances ``X``; for None all of it.
+
+        ``tree_mask`` is a tree mask of these instances or None.
+        """
         self._refuse_traced(X, tree_mask)
         if self._answers_in_one:
             return self._run_on_accelerators(X, tree_mask, readout)
         values, mask, calls = self._agree_on_call(X, tree_mask, readout)
-        grid, tree_shards = self._grid, self._shards_for(any(call.missing for call in calls.values()))
+        grid = self._grid
+        some_are_missing = any(call.missing for call in calls.values())
+        tree_shards = self._shards_for(some_are_missing)
         shards = InstanceShards(grid, len(values))
         # Every process runs as many parts as the one with most instances: a collective waits for all of them.
         n_longest = max(stretch_of(grid, process, call.n_instances) for process, call in calls.items())
@@ -229,9 +239,10 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         def score(part: Part) -> PyTree:
             """Return the answers for the same part of every stretch, distributed over the mesh."""
             x = shards.of(part, values)
-            in_mask = None if mask is None else shards.of(part, mask, None, "tree")
-            number = part.number
-            inputs = (tree_shards.arrays, tree_shards.shared, x, in_mask, number)
+            in_mask = None
+            if mask is not None:  # [data rows trees]: the rows are not distributed, the trees are
+                in_mask = shards.of(part, mask, None, "tree")
+            inputs = (tree_shards.arrays, tree_shards.shared, x, in_mask, part.number)
             program = self._program(tree_shards, part)
             if tree_shards.spec.walk == "levels":
                 return merge_and_finish_on_mesh(program, self._combiner, readout, *inputs)
@@ -240,29 +251,35 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return shards.collect(parts, self._one_ahead(score, parts, shards))
 
     def _run_on_accelerators(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return the ``readout`` for ``X`` on accelerators of one process; the program also looks for missing values.
+        """Return `_run`'s result on accelerators of one process, where the program also looks for missing values.
 
-        If nobody has looked for missing values, the program runs first that the last batch needed, with or without
-        missing values; if that guess was wrong, the other program answers.
+        Two programs answer batches with and without missing values. If it is not known which of the two ``X`` needs,
+        the one that the last batch needed runs first. If that was a wrong guess, the other answers.
         """
-        forest, grid = self.bound.forest, self._grid
+        forest = self.bound.forest
+        grid = self._grid
         if is_sparse(X):
             raise dense_alone("X")
         values, missing = unchecked_rows(X, forest.trees.columns)
-        mask, n = as_mask(tree_mask, len(values), forest.n_trees), len(values)
+        n = len(values)
+        mask = as_mask(tree_mask, n, forest.n_trees)
 
         def program(missing: bool, x, mask) -> tuple[PyTree, jax.Array]:
             tree_shards = self._shards_for(missing)
-            x, mask = (rows if rows is None else rows_on_mesh(grid, rows) for rows in (x, mask))
+            x = rows_on_mesh(grid, x)
+            mask = None if mask is None else rows_on_mesh(grid, mask)
             static = self._answer_program(tree_shards)
             return answer_on_mesh(static, self._combiner, readout, tree_shards.arrays, tree_shards.shared, x, mask)
 
         n_values = values.shape[1] + self._engine.packed.spec.layout.width
-        row_bytes = ceil_div(4 * n_values + (0 if mask is None else forest.n_trees), grid.n_data)
+        mask_bytes = 0 if mask is None else forest.n_trees
+        row_bytes = ceil_div(4 * n_values + mask_bytes, grid.n_data)
         options = {"missing": missing, "guess": self._missing_guess, "n_devices": grid.mesh.size}
         with _ACCELERATOR_LOCK:
-            values = rows_on_mesh(grid, values) if isinstance(values, jax.Array) and n else values
-            mask = rows_on_mesh(grid, mask) if isinstance(mask, jax.Array) and n else mask
+            if isinstance(values, jax.Array) and n > 0:
+                values = rows_on_mesh(grid, values)
+            if isinstance(mask, jax.Array) and n > 0:
+                mask = rows_on_mesh(grid, mask)
             answer, self._missing_guess = answer_on_device(program, values, mask, row_bytes, **options)
         if isinstance(values, jax.Array) and n:
             return answer
@@ -274,30 +291,32 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return self._grid.is_alone and self._tree_shards[False].spec.walk == "levels"
 
     def _answer_program(self, tree_shards: TreeShards) -> Program:
-        """Return the static arguments of `answer_on_mesh` for the trees in ``tree_shards``."""
+        """Return the static arguments of `answer_on_mesh` for the trees ``tree_shards``."""
         return Program(self._grid, tree_shards.spec, self.bound.forest.n_trees, self._block(tree_shards.spec))
 
     def _block(self, spec: Spec) -> int:
         """Return the number of instances that an accelerator works on at a time, with trees packed as ``spec`` says."""
-        shapes = shapes_of(spec, trees_per_shard(self._grid, self._engine.packed.n_trees), self.bound.forest.n_features)
+        n_trees = trees_per_shard(self._grid, self._engine.packed.n_trees)
+        shapes = shapes_of(spec, n_trees, self.bound.forest.n_features)
         return (shapes.large or shapes.single).block
 
     def _one_ahead(self, score, parts: Sequence[Part], shards: InstanceShards):
-        """Yield the answer ``score(part)`` for each part, fetched to the host by ``shards``.
+        """Yield the answer ``score(part)`` of each of ``parts``, in order, fetched to the host by ``shards``.
 
         An accelerator works on the next part while an answer is fetched. CPU devices do not: they share the cores, and
         programs that wait for each other could take all threads.
         """
-        ahead = self._grid.mesh.devices.flat[0].platform != "cpu"
+        platform = self._grid.mesh.devices.flat[0].platform
+        n_ahead = 0 if platform == "cpu" else 1  # answers that stay on the devices
         answers = []
         for part in parts:
             answers.append(score(part))
-            if len(answers) > ahead:  # True counts as 1: one answer stays on the accelerator
+            if len(answers) > n_ahead:
                 yield shards.fetch(answers.pop(0))
         yield from map(shards.fetch, answers)
 
     def _refuse_traced(self, X, tree_mask) -> None:
-        """Raise a TypeError if instances or the mask are traced."""
+        """Raise a TypeError if ``X`` or ``tree_mask`` is traced."""
         if not is_concrete(X, tree_mask):
             raise TypeError(
                 "X or tree_mask is traced: a sharded forest runs programs of its own. Inside jit, grad or vmap use the "
@@ -305,12 +324,18 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
             )
 
     def _agree_on_call(self, X, tree_mask, readout: str | None):
-        """Return (encoded instances ``X`` of this process, mask or None, each process's `Call` by its index).
+        """Return (encoded instances, tree mask or None, `Call` of each process by its index), once all processes agree.
 
-        ``readout`` is one of `READOUTS`. Raises the errors that the data raise, and those of `exchange_calls`.
+        ``X`` and ``tree_mask`` are this process's, ``readout`` is one of `READOUTS`. Raises the errors that the data
+        raise, and those of `exchange_calls`.
         """
-        forest, readout_index, error = self.bound.forest, READOUTS.index(readout), None
-        values, mask, missing = np.zeros((0, forest.n_features), np.float32), None, False
+        forest = self.bound.forest
+        readout_index = READOUTS.index(readout)
+        error = None
+        # What stands in the call of a process that refuses its data.
+        values = np.zeros((0, forest.n_features), np.float32)
+        mask = None
+        missing = False
         try:
             encoded, missing = encode_instances(X, forest.trees.columns)
             values = np.asarray(encoded)
@@ -321,23 +346,34 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
             error = caught
         # Processes that share a row of devices must pass the same instances: checksums are compared, not the data.
         checksum = digest(values, mask) if self._grid.spans else 0
-        call = Call(int(error is not None), len(values), int(missing), int(mask is not None), readout_index, checksum)
+        call = Call(
+            refused=int(error is not None),
+            n_instances=len(values),
+            missing=int(missing),
+            masked=int(mask is not None),
+            readout=readout_index,
+            digest=checksum,
+        )
         calls = exchange_calls(self._grid, call)
         if error is not None:
             raise error
         return values, mask, calls
 
     def _program(self, tree_shards: TreeShards, part: Part) -> Program:
-        """Return the static arguments of `merge_on_mesh` for a part, and for the trees in ``tree_shards``."""
+        """Return the static arguments of `merge_on_mesh` for a ``part`` of the instances and all ``tree_shards``."""
         block = None if part.number is None else part.chunk.block
         return Program(self._grid, tree_shards.spec, self.bound.forest.n_trees, block)
 
     def _parts(self, n_instances: int, missing: bool) -> tuple[Part, ...]:
-        """Return the parts of ``n_instances`` at one position along 'data', with or without ``missing`` values."""
+        """Return the parts into which ``n_instances`` at one position along 'data' are cut.
+
+        ``missing`` says whether values may be missing.
+        """
         packed = self._engine.packed
         spec = packed.spec._replace(missing=missing)
         n_trees = trees_per_shard(self._grid, packed.n_trees)
-        return cut(n_instances, shapes_of(spec, n_trees, self.bound.forest.n_features), 1)
+        shapes = shapes_of(spec, n_trees, self.bound.forest.n_features)
+        return cut(n_instances, shapes, threads=1)
 
     def _shards_for(self, missing: bool) -> TreeShards:
         """Return the trees on the devices, for data with or without ``missing`` values; made when first used."""
@@ -353,8 +389,12 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
 
 
 def _engine_of(bound: BoundForest) -> ByTable:
-    """Return the bound forest's engine with a leaf table, or a new one; a ValueError if empty leaves are followed."""
-    engine, forest = bound.engine, bound.forest
+    """Return the engine of ``bound`` if it has a leaf table, else a new engine that has one.
+
+    Raises a ValueError if the forest's empty leaves are followed.
+    """
+    engine = bound.engine
+    forest = bound.forest
     if forest.follows_forks:
         raise ValueError(
             f"empty leaves of the mode {forest.empty_leaves!r} are followed by the host, instance by instance. Bind "

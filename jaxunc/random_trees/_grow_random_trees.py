@@ -39,7 +39,9 @@ class TreeBlock:
     arrays: dict[str, np.ndarray]
     """Arrays ``[trees nodes]``: those of `Trees` by name, and ``code``, rows of ``table``. `join_blocks` pops them."""
     table: np.ndarray
+    """The distinct rows of class counts of the nodes, ``[rows classes]``."""
     depth: np.ndarray
+    """Depth of each tree."""
     forks: tuple[np.ndarray, np.ndarray, np.ndarray] | None
     """Multi-way tests: the tree of each, its number of children, and the children's numbers, test by test.
 
@@ -48,7 +50,7 @@ class TreeBlock:
 
 
 def read_block(shape: Shape, nodes: BlockNodes, leaves, n_live: int, sample: EncodedSample) -> TreeBlock:
-    """Copy the first ``n_live`` trees of a block from the device; they were grown on ``sample``.
+    """Return the first ``n_live`` trees of a block, copied from the device to the host; they were grown on ``sample``.
 
     ``leaves`` is what `grow_block` returns beside the nodes: class counts or, where weights are fractions, the lanes in
     leaves (a lane is one instance in one tree).
@@ -74,53 +76,55 @@ def read_block(shape: Shape, nodes: BlockNodes, leaves, n_live: int, sample: Enc
 
 
 def _count_nodes(shape: Shape, leaves, sample: EncodedSample) -> np.ndarray:
-    """Return the class counts of all nodes of a block, flat by slot and class.
+    """Return the class counts of all nodes of a block ``[slots*classes]``; a slot is one node in one tree.
 
-    ``leaves`` holds these counts already, or the lanes in leaves if weights are fractions. These are summed here, in
-    float64, by the weights of ``sample``.
+    ``leaves`` are these counts already or, if weights are fractions, the lanes in leaves: then the weights of
+    ``sample`` are summed here, in float64.
     """
     if sample.data.weight is not None:
         return np.asarray(leaves)
     # Cells are numbered by slot and class, beyond int32 in large blocks.
     instance, slot = (np.asarray(array, np.int64) for array in leaves)
-    instance, slot = instance[slot >= 0], slot[slot >= 0]
+    is_in_leaf = slot >= 0
+    instance, slot = instance[is_in_leaf], slot[is_in_leaf]
     cell = slot * shape.n_classes + np.asarray(sample.data.label)[instance]
     counts = np.bincount(cell, sample.weight[instance], shape.n_trees * shape.n_nodes * shape.n_classes)
     return counts.astype(jnp.result_type(float))
 
 
 def _find_forks(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
-    """Return the features, with -1 - k at an empty leaf of multi-way test k, and `TreeBlock.forks`.
+    """Return (``feature`` with -1 - k at the empty leaves of multi-way test k, `TreeBlock.forks`).
 
-    ``top`` is, for a child or an empty leaf of a multi-way test, the node with the first of its binary cuts; -1
-    elsewhere. ``empty`` marks the empty leaves. All are ``[trees nodes]``.
+    ``top`` has, for a child or an empty leaf of a multi-way test, the node with the first of the test's binary cuts; -1
+    elsewhere. ``empty`` is True for empty leaves. All arrays are ``[trees nodes]``.
     """
     n_nodes = top.shape[1]
 
     def find(flags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the slots of flagged nodes, and the slot of the first cut of each one's multi-way test."""
-        slot = np.flatnonzero(flags)
+        """Return (slots of the flagged nodes, slot of the first cut of each one's multi-way test)."""
+        slot = np.flatnonzero(flags)  # the slots of a tree begin at a multiple of ``n_nodes``
         return slot, top.ravel()[slot] + slot // n_nodes * n_nodes
 
-    child, test = find((top >= 0) & ~empty)
-    is_test = np.zeros(top.size, bool)
-    is_test[test] = True
-    fork_number = np.cumsum(is_test, dtype=np.int32) - 1  # by the slot of the first cut
-    test = fork_number[test]
-    # Every multi-way test has two children or more, and empty leaves below and above all values.
+    child, first_cut = find((top >= 0) & ~empty)
+    # Every multi-way test has two children or more, so its first cut is among those of the children.
+    is_first_cut = np.zeros(top.size, bool)
+    is_first_cut[first_cut] = True
+    test_number = np.cumsum(is_first_cut, dtype=np.int32) - 1  # by the slot of the test's first cut
     feature = np.array(feature)
-    empty_leaf, test_of_empty = find(empty)
-    feature.ravel()[empty_leaf] = -1 - fork_number[test_of_empty]
-    tree = (np.flatnonzero(is_test) // n_nodes).astype(np.int32)
-    return feature, (tree, np.bincount(test), (child % n_nodes).astype(np.int32)[np.argsort(test, kind="stable")])
+    empty_leaf, cut_of_empty = find(empty)
+    feature.ravel()[empty_leaf] = -1 - test_number[cut_of_empty]
+    tree = (np.flatnonzero(is_first_cut) // n_nodes).astype(np.int32)
+    test_of_child = test_number[first_cut]
+    children = (child % n_nodes).astype(np.int32)[np.argsort(test_of_child, kind="stable")]
+    return feature, (tree, np.bincount(test_of_child), children)
 
 
 @jit(static_argnums=0)
 def _make_arrays(shape: Shape, block: BlockNodes, order, boundaries, n_numeric) -> dict[str, jax.Array]:
-    """Return the arrays of `Trees` by name, ``[trees nodes]``; with nominal features also ``top`` and ``empty``.
+    """Return the arrays of `Trees` by name, ``[trees nodes]``, from the nodes of a block.
 
-    `_find_forks` reads the latter. ``order`` and ``boundaries`` are as in `EncodedSample`, and ``n_numeric`` is the
-    number of numeric features, which come first.
+    If a feature is nominal, there are also ``top`` and ``empty``, which `_find_forks` reads. ``order`` and
+    ``boundaries`` are those of `EncodedSample`; ``n_numeric`` is the number of numeric features, which come first.
     """
     node_number = jnp.arange(shape.n_trees * shape.n_nodes, dtype=jnp.int32) % shape.n_nodes
     threshold, left = split_words(block.test, jnp.int32, jnp.int32)
@@ -135,18 +139,19 @@ def _make_arrays(shape: Shape, block: BlockNodes, order, boundaries, n_numeric) 
     }
     if shape.n_words:
         # Cuts of ranks become cuts of values: the edge is the order key of the last value that goes left.
-        rank = jnp.where(is_inner & (feature >= n_numeric), threshold, -1)
+        rank = jnp.where(is_inner & (feature >= n_numeric), threshold, -1)  # -1: no cut of ranks
         edge = boundaries[feature, jnp.maximum(rank, 0)]
         arrays["threshold"] = jnp.where(rank >= 0, edge, threshold)
         top, size = split_words(block.member, jnp.int32, jnp.int32)
-        arrays["top"], arrays["empty"] = top, (top >= 0) & (size == 0)
+        arrays["top"] = top
+        arrays["empty"] = (top >= 0) & (size == 0)
     return {name: array.reshape(shape.n_trees, shape.n_nodes) for name, array in arrays.items()}
 
 
 def join_blocks(blocks: list[TreeBlock], sample: EncodedSample) -> Forest:
     """Return the forest of the trees of all blocks, which were grown on ``sample``.
 
-    Blocks lose their arrays, one after another, to save memory.
+    The arrays of the blocks are removed as they are copied, to save memory.
     """
     width = max(block.arrays["child"].shape[1] for block in blocks)
     # Powers of two share programs, but would waste gigabytes for large trees.
@@ -155,15 +160,20 @@ def join_blocks(blocks: list[TreeBlock], sample: EncodedSample) -> Forest:
         [np.zeros((1, len(sample.labels)), blocks[0].table.dtype), *(block.table for block in blocks)]
     )
     table, table_row = distinct_rows(rows)  # row 0 is the zero vector: counts are not negative
-    table_row, first_row = table_row.astype(np.int32), 1  # the row of zeros is not a block's
+    table_row = table_row.astype(np.int32)
+    first_row = 1  # the row of zeros is not a block's
     for block in blocks:
         block.arrays["code"] = table_row[first_row : first_row + len(block.table)][block.arrays["code"]]
         first_row += len(block.table)
     depth = np.concatenate([block.depth for block in blocks])
 
     def stack_arrays(name: str, beyond) -> jax.Array:
-        """Return one array ``[trees width]`` from all blocks, which lose it; ``beyond`` fills it behind their nodes."""
-        stack, begin = _allocate_aligned((len(depth), width), blocks[0].arrays[name].dtype), 0
+        """Return the array ``name`` of all trees, ``[trees width]``, and remove it from the blocks.
+
+        ``beyond``, a number or an array ``[width]``, fills the entries behind a tree's nodes.
+        """
+        stack = _allocate_aligned((len(depth), width), blocks[0].arrays[name].dtype)
+        begin = 0
         for block in blocks:
             array = block.arrays.pop(name)
             rows = stack[begin : begin + len(array)]
@@ -177,7 +187,7 @@ def join_blocks(blocks: list[TreeBlock], sample: EncodedSample) -> Forest:
         feature=stack_arrays("feature", 0),
         threshold=stack_arrays("threshold", NAN_LAST),
         child=stack_arrays("child", np.arange(width)),
-        missing_right=stack_arrays("missing_right", True),
+        missing_right=stack_arrays("missing_right", beyond=True),
         tree_depth=jnp.asarray(depth),
         columns=sample.columns,
         forks=forks,
@@ -194,7 +204,7 @@ def join_blocks(blocks: list[TreeBlock], sample: EncodedSample) -> Forest:
 
 
 def _allocate_aligned(shape: tuple[int, ...], dtype) -> np.ndarray:
-    """Return an uninitialised array at an address that JAX takes over without a copy on a CPU."""
+    """Return an uninitialised array, at an address at which JAX uses it on a CPU without a copy."""
     n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.empty(n_bytes + 64, np.uint8)
     # JAX aliases arrays at addresses that are multiples of 64, and copies all others.
@@ -202,7 +212,10 @@ def _allocate_aligned(shape: tuple[int, ...], dtype) -> np.ndarray:
 
 
 def _join_forks(blocks: list[TreeBlock]) -> Forks | None:
-    """Return the multi-way tests of all blocks, None if there are none; renumbers them in the blocks' features."""
+    """Return the multi-way tests of all blocks, numbered anew; None if there are none.
+
+    The new numbers are also written to the empty leaves in the arrays ``feature`` of the blocks.
+    """
     trees, sizes, members = [], [], []
     n_forks = n_trees = 0
     for block in blocks:
@@ -210,7 +223,9 @@ def _join_forks(blocks: list[TreeBlock]) -> Forks | None:
             tree, n_members, children = block.forks
             feature = block.arrays["feature"]
             feature[feature < 0] -= n_forks  # an empty leaf holds -1 - k for the test k of its block
-            trees, sizes, members = [*trees, tree + n_trees], [*sizes, n_members], [*members, children]
+            trees.append(tree + n_trees)
+            sizes.append(n_members)
+            members.append(children)
             n_forks += len(tree)
         n_trees += len(block.depth)
     if not n_forks:
@@ -373,16 +388,18 @@ def grow_random_trees(
 
 
 def _choose_shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, min_split: int, missing: bool) -> Shape:
-    """Return the sizes of the arrays of a block of ``n_trees`` trees, grown on ``sample``.
+    """Return the `Shape`, the sizes of all arrays, of a block of ``n_trees`` trees that are grown on ``sample``.
 
     ``min_samples_leaf`` is that of `grow_random_trees`, and nodes of fewer than ``min_split`` instances are leaves;
     ``missing`` says whether numeric values may be missing.
     """
-    n, n_nominal = sample.n_present, int(np.count_nonzero(sample.data.n_ranks))
+    n = sample.n_present
+    n_nominal = int(np.count_nonzero(sample.data.n_ranks))
     n_lanes = power_of_two(max(n_trees * n, SMALLEST_CHUNK))
     # Open nodes are at least this large, except for parts of a multi-way test.
     least_open = 1 << (min(min_split, power_of_two(n)).bit_length() - 1)
     n_open = max(power_of_two(n_trees), n_lanes // (1 if n_nominal else least_open), SMALLEST_CHUNK)
+    # A child of several instances needs a count: then each node has a cell for each rank of its feature.
     n_ranks = sample.boundaries.shape[1] if n_nominal and min_samples_leaf > 1 else 0
     n_cells = n_ranks * (n_lanes // least_open)
     in_chunks = default_platform() == "cpu"
@@ -404,7 +421,7 @@ def _choose_shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, mi
 
 
 def _check_cells(shape: Shape, sample: EncodedSample) -> None:
-    """Raise a ValueError if a step of a block of this shape would count more nodes × values than `MOST_CELLS`."""
+    """Raise a ValueError if a step of a block of this ``shape`` would count more nodes × values than `MOST_CELLS`."""
     if shape.n_cells > MOST_CELLS:
         raise ValueError(
             f"nominal: a feature has {sample.boundaries.shape[1]} values and gaps among {sample.n_present} instances, "
@@ -414,5 +431,6 @@ def _check_cells(shape: Shape, sample: EncodedSample) -> None:
 
 
 def _count_threads() -> int:
-    """Return the number of blocks to grow at a time: one per core, since a loop of a program runs on one core."""
+    """Return how many blocks are grown at a time: one for each core of a CPU; 1 on another device."""
+    # A loop in a program of JAX runs on one core.
     return cores() if default_platform() == "cpu" else 1

@@ -49,7 +49,7 @@ class EncodedSample(NamedTuple):
 
 def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
     """Return a training set, checked and encoded; arguments and errors are those of `grow_random_trees`."""
-    columns = _columns(X, nominal)
+    columns = _find_columns(X, nominal)
     values = np.asarray(encode_instances(X, columns)[0])
     if 0 in values.shape:
         raise ValueError(f"X has shape {values.shape}; expected (instances, features), at least one of each.")
@@ -68,11 +68,12 @@ def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
     # Everything is padded to powers of two, so that samples of like size share a compiled program; ``stride`` and the
     # numbers of features tell what is real.
     keys = np.zeros(power_of_two(values.size, 4 * SMALLEST), np.int32)
-    n_ranks, boundaries = np.zeros(n_features, np.int32), []
+    n_ranks = np.zeros(n_features, np.int32)
+    boundaries = []  # of nominal features alone
     for index, feature in enumerate(order):
         column = values[:, feature]
         if is_nominal[feature]:
-            column, edges = _ranks(column, present, int(feature))
+            column, edges = _rank_values(column, present, int(feature))
             n_ranks[index] = len(edges)
             boundaries.append(edges)
         else:
@@ -84,36 +85,53 @@ def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
     data = EncodedData(
         keys=jax.device_put(keys),
         stride=jnp.int32(n),
-        label=jax.device_put(_padded(label.astype(np.int32))),
-        weight=jnp.asarray(_padded(weight), jnp.int32) if is_integer else None,
+        label=jax.device_put(_pad(label.astype(np.int32))),
+        weight=jnp.asarray(_pad(weight), jnp.int32) if is_integer else None,
         n_features=jnp.int32(n_features),
         n_numeric=jnp.int32((~is_nominal).sum()),
-        n_ranks=jax.device_put(_padded(n_ranks, 32)),
+        n_ranks=jax.device_put(_pad(n_ranks, 32)),
     )
     boundary_table = np.zeros((n_features, max(map(len, boundaries), default=0)), np.int32)
     for table_row, edges in zip(boundary_table[n_features - len(boundaries) :], boundaries, strict=True):
         table_row[: len(edges)] = edges
     return EncodedSample(
-        data, len(present), _padded(present.astype(np.int32)), order, boundary_table, weight, totals, labels, columns
+        data=data,
+        n_present=len(present),
+        present=_pad(present.astype(np.int32)),
+        order=order,
+        boundaries=boundary_table,
+        weight=weight,
+        totals=totals,
+        labels=labels,
+        columns=columns,
     )
 
 
-def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
-    """Return the values padded to a power of two of entries, ``smallest`` at least."""
+def _pad(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
+    """Return ``values`` padded to a length that is a power of two, and ``smallest`` at least."""
     return padded_rows(values, power_of_two(len(values), smallest))
 
 
-def _columns(X, nominal) -> Columns:
-    """Return the columns of X as `fit_columns` does; but numbers are codes where bools name their column nominal."""
+def _find_columns(X, nominal) -> Columns:
+    """Return the columns of X as `fit_columns` does, except where ``nominal`` holds a bool for each column.
+
+    Then a nominal column that holds numbers holds codes: it gets no levels.
+    """
     mask = np.asarray(nominal)
-    if mask.dtype != bool or mask.shape != (numbers := holds_numbers(X)).shape:
+    if mask.dtype != bool:
         return fit_columns(X, nominal)
-    columns = fit_columns(X, mask & ~numbers)
+    are_numbers = holds_numbers(X)
+    if mask.shape != are_numbers.shape:
+        return fit_columns(X, nominal)
+    columns = fit_columns(X, mask & ~are_numbers)
     return dataclasses.replace(columns, nominal=tuple(mask.tolist())) if mask.any() else columns
 
 
 def _check_missing(values: np.ndarray, is_nominal: np.ndarray, missing: str) -> None:
-    """Raise a ValueError for the first NaN; with ``missing="random"`` only where ``is_nominal [columns]`` is True."""
+    """Raise a ValueError that names the first NaN in ``values [instances features]``.
+
+    With ``missing="random"`` only those in nominal features count. ``is_nominal`` is ``[features]``.
+    """
     is_missing = np.isnan(values)
     if missing == "random":
         is_missing &= is_nominal
@@ -125,8 +143,8 @@ def _check_missing(values: np.ndarray, is_nominal: np.ndarray, missing: str) -> 
         raise ValueError(f"X[{row}, {column}] is NaN. Random decision trees are grown on known values: {remedy}.")
 
 
-def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rank of each value in a nominal column, and the order key of the largest number in each rank.
+def _rank_values(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (rank of each value in a nominal ``column``, order key of the largest number in each rank).
 
     Gaps have ranks, too: below the smallest value, between values that are not successive integers, and above the
     largest. So values 3, 4 and 7 have the ranks 1, 2 and 4, and the gaps 0, 3 and 5. Only values of the instances

@@ -212,10 +212,13 @@ def first_state(shape: Shape, sample: Array, n_instances: Array, n_live: Array) 
 def count_leaves(
     shape: Shape, data: EncodedData, weight: Int32[Array, "instances"], state: State
 ) -> Int32[Array, "cells"]:
-    """Return the class counts of all nodes, flat by slot and class, from the lanes of ``state`` in leaves."""
+    """Return the class counts of all nodes ``[slots*classes]``, from the lanes of ``state`` that have reached leaves.
+
+    A lane is one instance in one tree, and counts by the ``weight`` of its instance.
+    """
 
     def count(start, counts):
-        """Add to the counts those lanes (an instance in a tree) of the chunk from ``start`` on that are in leaves."""
+        """Return ``counts`` with the lanes of the chunk from ``start`` on added."""
         is_in_leaf = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32) < state.n_done
         pairs = read_piece(state.lanes, shape.n_lanes + start, shape.lane_chunk)
         instance, slot = split_words(pairs, jnp.int32, jnp.int32)
@@ -229,39 +232,42 @@ def count_leaves(
 
 
 def leaf_lanes(shape: Shape, state: State) -> tuple[Int32[Array, "lanes"], Int32[Array, "lanes"]]:
-    """Return the instances of the lanes of ``state`` in leaves, and the leaves' slots; the slot of others is -1."""
+    """Return (instance of each lane, slot of the leaf that the lane has reached); the slot is -1 for other lanes."""
     instance, slot = split_words(state.lanes[shape.n_lanes :], jnp.int32, jnp.int32)
     return instance, jnp.where(jnp.arange(shape.n_lanes) < state.n_done, slot, -1)
 
 
 def loop_chunks(n: Array, size: int, body: Callable[[Array, Carry], Carry], carry: Carry) -> Carry:
-    """Run ``body(start, carry)`` for each chunk of ``size`` of the first ``n`` entries; return the last carry."""
+    """Return the last carry after ``carry = body(start, carry)`` for each chunk of the first ``n`` entries.
+
+    A chunk has ``size`` entries, from ``start`` on; the last chunk may reach beyond ``n``.
+    """
     # A traced number of chunks: a step costs what is open, not what there is room for.
     return lax.fori_loop(0, (n + (size - 1)) // size, lambda i, carry: body(i * size, carry), carry)
 
 
 def read_piece(array: Array, start, size: int) -> Array:
-    """Return ``array[start : start + size]``, which must fit: else JAX moves ``start`` back."""
+    """Return ``array[start : start + size]``, a slice that lies within the array (JAX would move ``start`` back)."""
     return lax.dynamic_slice(array, (start,), (size,))
 
 
 def write_piece(array: Array, start, values: Array) -> Array:
-    """Return the array with values written from ``start`` on. They must fit: else JAX moves ``start`` back."""
+    """Return ``array`` with ``values`` written from ``start`` on, within the array (JAX would move ``start`` back)."""
     return lax.dynamic_update_slice(array, values, (start,))
 
 
 def gather(array: Array, index: Int32[Array, "..."]) -> Array:
-    """Return ``array[index]``, the index being within bounds."""
+    """Return ``array[index]``; ``index`` lies within the array, and is not negative."""
     return array.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def gather_pairs(pairs: Array, index: Int32[Array, "..."]) -> tuple[Array, Array]:
-    """Return both numbers of the pairs at an index, by one gather of 8-byte elements."""
+    """Return both int32 numbers of the packed ``pairs`` at ``index``, by one gather of 8-byte elements."""
     return split_words(gather(pairs, index), jnp.int32, jnp.int32)
 
 
 def scatter(array: Array, index: Int32[Array, "n"], keep: Bool[Array, "n"], values) -> Array:
-    """Return the array with values written at the distinct indices ``index`` where ``keep`` is True."""
+    """Return ``array`` with ``values`` written at ``index`` where ``keep`` is True; these indices are distinct."""
     # Other values go beyond the end, and are dropped: no branch, and no read of the old value.
     return array.at[jnp.where(keep, index, array.shape[0])].set(
         values, mode="drop", unique_indices=True, wrap_negative_indices=False

@@ -77,8 +77,8 @@ def grow_block(
     """Return (nodes, class counts of the leaves) of ``n_live`` trees, all grown on the same ``n_instances`` instances.
 
     ``sample`` has the positions of the instances in ``data``, ``words`` are the trees' random keys (`tree_keys`). Other
-    trees of the block, and entries of ``sample`` from ``n_instances`` on, are padding. Where weights are fractions,
-    `leaf_lanes` stand in place of counts. If no root can be split, there are no counts and no lanes.
+    trees of the block, and entries of ``sample`` from ``n_instances`` on, are padding. Where weights are fractions, the
+    second entry is a result of `leaf_lanes`. If no root can be split, all counts are 0, or no lane is in a leaf.
     """
     is_root_open = (n_instances >= limits.min_split) & (limits.max_depth > 0)
     state = first_state(shape, sample, n_instances, jnp.where(is_root_open, n_live, 0))
@@ -112,7 +112,7 @@ class DrawnTests(NamedTuple):
     """Whether a missing value goes right."""
 
     def pack(self) -> Complex64[Array, "open"]:
-        """Return the tests packed as pairs of 32-bit words."""
+        """Return the tests as pairs of 32-bit words: the feature with its flags, and the threshold."""
         flags = ((_MULTIWAY, self.multiway), (_CUT, self.cut), (_EXHAUSTED, self.exhausted))
         flags += ((_NO_THRESHOLD, self.no_threshold), (_MISSING_RIGHT, self.missing_right))
         word = self.feature
@@ -122,16 +122,16 @@ class DrawnTests(NamedTuple):
 
     @classmethod
     def unpack(cls, word: Int32[Array, "..."], threshold: Int32[Array, "..."]) -> "DrawnTests":
-        """Return the tests that were packed as pairs of ``word``, the feature with its flags, and the threshold."""
+        """Return the tests from the two words of `pack`: ``word``, the feature with its flags, and ``threshold``."""
         flags = (_MULTIWAY, _CUT, _EXHAUSTED, _NO_THRESHOLD, _MISSING_RIGHT)
         return cls(word & _FEATURE, threshold, *((word & flag) > 0 for flag in flags))
 
 
 def draw_tests(shape: Shape, data: EncodedData, words: UInt32[Array, "trees 2"], state: State) -> State:
-    """Write a test for every open node to ``scratch.test``, and reserve cells to count the values of multi-way tests.
+    """Return ``state`` with a test for every open node in ``scratch.test``, and the open nodes in ``scratch.open``.
 
-    ``words`` are the trees' random keys (`tree_keys`). Also gathers the open nodes to ``scratch.open``, from the
-    followers of the last step.
+    ``words`` are the trees' random keys (`tree_keys`). For multi-way tests, cells are reserved in which their values
+    are counted later.
     """
 
     def draw(start, carry):
@@ -178,16 +178,16 @@ def _draw(shape: Shape, data: EncodedData, words, state: State, nodes: Open) -> 
     if nodes.cuts is None:
         feature = draw_below(feature_bits, jnp.broadcast_to(data.n_features, tree.shape))
         value = _read_value(shape, data, state, feature, row)
-        return DrawnTests(feature, value - strict, no_flags, no_flags, no_flags, value == NAN_LAST, missing_right)
-    n_nominal = data.n_features - data.n_numeric
-    # Nominal features that the path has not used, as bits; the drawn index counts numeric ones first, then these.
-    free_words = [_first_bits(n_nominal - 32 * i) & ~word for i, word in enumerate(nodes.cuts.used)]
-    n_drawable = data.n_numeric + sum(lax.population_count(word).astype(jnp.int32) for word in free_words)
-    index = draw_below(feature_bits, jnp.broadcast_to(n_drawable, tree.shape))
-    feature = jnp.where(index < data.n_numeric, index, data.n_numeric + find_bit(index - data.n_numeric, free_words))
-    is_cut = nodes.cuts.cutting >= 0
-    exhausted = (n_drawable == 0) & ~is_cut
-    feature = jnp.where(is_cut, nodes.cuts.cutting, jnp.where(exhausted, 0, feature))
+        return DrawnTests(
+            feature=feature,
+            threshold=value - strict,
+            multiway=no_flags,
+            cut=no_flags,
+            exhausted=no_flags,
+            no_threshold=value == NAN_LAST,
+            missing_right=missing_right,
+        )
+    feature, is_cut, exhausted = _draw_feature(data, nodes.cuts, feature_bits)
     multiway = (feature >= data.n_numeric) & ~is_cut & ~exhausted
     # Ranks are cut at the rank of the instance in the middle, so that frequent ranks tend to be separated first.
     row = jnp.where(is_cut | multiway, nodes.first + nodes.size // 2, row)
@@ -195,26 +195,49 @@ def _draw(shape: Shape, data: EncodedData, words, state: State, nodes: Open) -> 
     low = jnp.where(is_cut, nodes.cuts.low, 0)
     strict = jnp.where(is_cut | multiway, (low < value).astype(jnp.int32), strict)
     return DrawnTests(
-        feature, value - strict, multiway, is_cut, exhausted, value == NAN_LAST, missing_right | multiway | is_cut
+        feature=feature,
+        threshold=value - strict,
+        multiway=multiway,
+        cut=is_cut,
+        exhausted=exhausted,
+        no_threshold=value == NAN_LAST,
+        missing_right=missing_right | multiway | is_cut,
     )
 
 
+def _draw_feature(data: EncodedData, cuts: OpenCuts, bits: UInt32[Array, "open"]) -> tuple[Array, Array, Array]:
+    """Return (feature, whether it is cut further, whether no feature is left) for each open node.
+
+    A node within a multi-way test keeps the feature whose ranks are being cut. Others draw one, by 32 random ``bits``:
+    uniformly from the numeric features, and from the nominal ones that the path has not used.
+    """
+    n_nominal = data.n_features - data.n_numeric
+    # Nominal features that the path has not used, as bits; the drawn index counts numeric ones first, then these.
+    free_words = [_first_bits(n_nominal - 32 * i) & ~word for i, word in enumerate(cuts.used)]
+    n_drawable = data.n_numeric + sum(lax.population_count(word).astype(jnp.int32) for word in free_words)
+    index = draw_below(bits, jnp.broadcast_to(n_drawable, bits.shape))
+    feature = jnp.where(index < data.n_numeric, index, data.n_numeric + find_bit(index - data.n_numeric, free_words))
+    is_cut = cuts.cutting >= 0
+    exhausted = (n_drawable == 0) & ~is_cut
+    return jnp.where(is_cut, cuts.cutting, jnp.where(exhausted, 0, feature)), is_cut, exhausted
+
+
 def _read_value(shape: Shape, data: EncodedData, state: State, feature: Array, row: Array) -> Array:
-    """Return the order key, or the rank, of a feature for the instance in the lane ``row``."""
+    """Return the value of ``feature`` in the instance of lane ``row``: an order key, or a rank of a nominal feature."""
     instance, _ = gather_pairs(state.lanes, row)
     return gather(data.keys, feature * data.stride + instance)
 
 
 def _first_bits(n) -> Array:
-    """Return a word with the first n bits set (none below 0, all above 32)."""
+    """Return a 32-bit word whose n lowest bits are set: none if n is negative, all if it is above 32."""
     n = jnp.clip(n, 0, 32).astype(jnp.uint32)
     return jnp.where(n == 32, np.uint32(0xFFFFFFFF), (np.uint32(1) << (n % 32)) - np.uint32(1))
 
 
 def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) -> State:
-    """Write to ``scratch.before`` which lanes go right, and count the values of multi-way tests.
+    """Return ``state`` with the side of every lane in ``scratch.before``, and the lanes in ``scratch.lanes``.
 
-    Also copies the lanes to ``scratch.lanes``.
+    The values that lanes have at multi-way tests are counted in ``scratch.cells``.
     """
     scratch = state.scratch
     if shape.n_cells:
@@ -258,9 +281,9 @@ def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) ->
 
 
 def lane_piece(shape: Shape, state: State, lanes: Array, start) -> tuple[Array, Array, Array, Array]:
-    """Return the lanes of the chunk from ``start`` on: their numbers, whether they are in use, instances and nodes.
+    """Return (number, whether in use, instance, index of the open node) of each lane of the chunk from ``start`` on.
 
-    Lanes that are not in use have the instance 0 and the open node 0.
+    ``lanes`` is ``state.lanes``, or a copy of it. Lanes that are not in use have the instance 0 and the node 0.
     """
     lane = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32)
     used = lane < state.n_lanes
@@ -269,13 +292,17 @@ def lane_piece(shape: Shape, state: State, lanes: Array, start) -> tuple[Array, 
 
 
 def _count_frequent(shape: Shape, limits: Limits, scratch: Scratch) -> Array:
-    """Return `Scratch.frequent`; cells (``scratch.cells``) from ``min_samples_leaf`` instances on are large enough."""
+    """Return the array `Scratch.frequent`, which counts the cells of ``min_samples_leaf`` instances or more."""
 
     def count(start, carry):
-        """Count in the chunk of cells from ``start`` on; the carry is the counts, and the number of large cells."""
+        """Count the large cells in the chunk of cells from ``start`` on.
+
+        ``carry`` is the array so far, and the number of large cells before the chunk.
+        """
         counts, n_frequent = carry
         frequent = read_piece(scratch.cells, start, shape.lane_chunk) >= limits.min_samples_leaf
-        before, is_frequent = count_before(frequent) + n_frequent, frequent.astype(jnp.int32)
+        before = count_before(frequent) + n_frequent
+        is_frequent = frequent.astype(jnp.int32)
         return write_piece(counts, start, 2 * before + is_frequent), before[-1] + is_frequent[-1]
 
     counts, _ = loop_chunks(scratch.n_cells, shape.lane_chunk, count, (scratch.frequent, jnp.int32(0)))
@@ -283,9 +310,9 @@ def _count_frequent(shape: Shape, limits: Limits, scratch: Scratch) -> Array:
 
 
 def count_in(before: Array, first: Array, size: Array) -> Array:
-    """Return the number of marked entries among the ``size`` entries from ``first`` on.
+    """Return how many entries of an array of bools are True, among the ``size`` entries from ``first`` on.
 
-    ``before`` has for each entry twice the number of marked entries before it, plus 1 if it is marked itself.
+    ``before`` has for each entry twice the number of True entries before it, plus 1 if the entry is True itself.
     """
     # The count before the last entry and the last entry's bit: nothing behind the array is read.
     last = gather(before, first + jnp.maximum(size, 1) - 1)
@@ -336,16 +363,19 @@ class _Totals(NamedTuple):
 
 
 def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tuple[State, Array, Array]:
-    """Split the open nodes that accept their tests, and write which nodes are open next and where lanes go.
+    """Return (state, number of nodes that are open next, number of their lanes) after the open nodes' tests.
 
-    Where lanes go is written to ``scratch.move``. Return the state, the number of nodes that are open next, and the
-    number of their lanes.
+    Nodes that accept their tests are split. In the state are the nodes of the trees, the followers, which of these are
+    open next, and in ``scratch.move`` where the lanes go.
     """
     # Nodes are written chunk by chunk, but all chunks number their children from these counts.
     n_nodes = state.nodes.n_nodes
 
     def decide_chunk(start, carry):
-        """Decide on the chunk of open nodes from ``start`` on; totals in the carry are those of the chunks before."""
+        """Decide on the tests of the chunk of open nodes from ``start`` on.
+
+        ``carry`` is what the chunks before have written, and the `_Totals` over them.
+        """
         followers, indices, tree_nodes, move, totals = carry
         nodes = jax.tree.map(lambda field: read_piece(field, start, shape.node_chunk), state.scratch.open)
         test = DrawnTests.unpack(
@@ -374,8 +404,9 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
         # together, as the numbering above needs them. Lanes that reach leaves go to the second half.
         size_left, size_right = (jnp.where(side.is_open, side.nodes.size, 0) for side in (left, right))
         first_left = sum_before(size_left + size_right, shape.n_lanes) + totals.n_lanes
+        first = (first_left, first_left + size_left)  # first lane of each side
         index_left = count_before(left.is_open) + count_before(right.is_open) + totals.n_open
-        first, index = (first_left, first_left + size_left), (index_left, index_left + left.is_open.astype(jnp.int32))
+        index = (index_left, index_left + left.is_open.astype(jnp.int32))  # index of each side among open nodes
         move = _write_moves(shape, state, move, start, tested, (left, right), first, index)
         for i, side in enumerate((left, right)):
             begin = i * shape.n_open + start
@@ -384,13 +415,23 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
             followers = jax.tree.map(lambda old, new, begin=begin: write_piece(old, begin, new), followers, side_nodes)
             indices = scatter(indices, index[i], side.is_open, begin + jnp.arange(shape.node_chunk, dtype=jnp.int32))
         tree_nodes = _split(tree_nodes, tested, tree, (left, right))
-        n_open = index[1][-1] + right.is_open[-1].astype(jnp.int32)
-        # Counts before each node, and the last node's own: the counts before the next chunk.
-        totals_after = rank[-1] + accepted[-1].astype(jnp.int32), n_open, first[1][-1] + size_right[-1], tree[-1]
-        return followers, indices, tree_nodes, move, _Totals(*totals_after, offset)
+        # Counts before the last node, and that node's own: the counts before the next chunk.
+        _, first_right = first
+        _, index_right = index
+        totals_after = _Totals(
+            n_accepted=rank[-1] + accepted[-1].astype(jnp.int32),
+            n_open=index_right[-1] + right.is_open[-1].astype(jnp.int32),
+            n_lanes=first_right[-1] + size_right[-1],
+            last_tree=tree[-1],
+            offset=offset,
+        )
+        return followers, indices, tree_nodes, move, totals_after
 
     zero = jnp.int32(0)
-    totals = _Totals(zero, zero, zero, jnp.int32(-1), jnp.zeros(shape.n_trees, jnp.int32))
+    no_tree = jnp.int32(-1)
+    totals = _Totals(
+        n_accepted=zero, n_open=zero, n_lanes=zero, last_tree=no_tree, offset=jnp.zeros(shape.n_trees, jnp.int32)
+    )
     carry = state.follow, state.open_index, state.nodes, state.scratch.move, totals
     followers, indices, tree_nodes, move, totals = loop_chunks(state.n_open, shape.node_chunk, decide_chunk, carry)
     state = state._replace(
@@ -400,11 +441,11 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
 
 
 def _fits(shape: Shape, data: EncodedData, limits: Limits, scratch: Scratch, start, test: DrawnTests, sizes) -> Array:
-    """Return whether tests send ``min_samples_leaf`` instances or more to each side.
+    """Return whether each test sends ``min_samples_leaf`` instances or more to both sides.
 
-    A multi-way test needs two such children, and its second and later cuts always fit.
-    ``test`` has the tests of the chunk of open nodes from ``start`` on, and ``sizes`` are the numbers of instances that
-    go left, and right, at each.
+    A multi-way test needs two children of that size, and its second and later cuts always fit. ``test`` has the tests
+    of the chunk of open nodes from ``start`` on. ``sizes`` are (instances that go left, instances that go right) at
+    each node.
     """
     n_left, n_right = sizes
     fits = (n_left >= limits.min_samples_leaf) & (n_right >= limits.min_samples_leaf) & ~test.no_threshold
@@ -416,7 +457,11 @@ def _fits(shape: Shape, data: EncodedData, limits: Limits, scratch: Scratch, sta
 
 
 def _has_two_children(shape: Shape, data: EncodedData, scratch: Scratch, start, test: DrawnTests, n_left) -> Array:
-    """Return for multi-way tests, with arguments as of `_fits`, whether two children or more have enough instances."""
+    """Return whether two children or more of each multi-way test have ``min_samples_leaf`` instances.
+
+    ``n_left`` is the number of instances that go left at each node; the other arguments are those of `_fits`. The
+    result has no meaning for other tests.
+    """
     values = read_piece(scratch.values, start, shape.node_chunk)
     if shape.n_cells:  # a cell for each value of the feature, from ``values`` on
         return count_in(scratch.frequent, values, gather(data.n_ranks, test.feature)) >= 2
@@ -425,7 +470,7 @@ def _has_two_children(shape: Shape, data: EncodedData, scratch: Scratch, start, 
 
 
 def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes, right: bool) -> Followers:
-    """Return the right followers of the ``tested`` open nodes if ``right``, else the left ones."""
+    """Return the right followers of the ``tested`` open nodes if ``right``, else their left followers."""
     nodes, test, split = tested.nodes, tested.test, tested.accepted
     tree_start = nodes.slot // shape.n_nodes * shape.n_nodes
     slot = jnp.where(split, tree_start + tested.child + int(right), nodes.slot)
@@ -436,14 +481,19 @@ def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes,
     depth = nodes.depth + split.astype(jnp.int32)
     if nodes.cuts is None:
         is_open = split & (size >= limits.min_split) & (depth < limits.max_depth)
-        follower_nodes = Open(slot, size, size, n_tried, depth, None)
-        return Followers(follower_nodes, is_open if right else is_open | tested.retry, None)
+        if not right:
+            is_open = is_open | tested.retry
+        # `decide` sets ``first``; any array of its shape will do here.
+        follower_nodes = Open(slot, first=size, size=size, tries=n_tried, depth=depth, cuts=None)
+        return Followers(follower_nodes, is_open, is_member=None)
     cuts = nodes.cuts
+    # The ranks on this side of the cut. A new multi-way test has the ranks from 0 to the feature's last one.
     if right:
-        # The ranks above the cut; a new multi-way test reaches up to the feature's last rank.
-        low, high = test.threshold + 1, jnp.where(test.cut, cuts.high, gather(data.n_ranks, test.feature) - 1)
+        low = test.threshold + 1
+        high = jnp.where(test.cut, cuts.high, gather(data.n_ranks, test.feature) - 1)
     else:
-        low, high = jnp.where(test.cut, cuts.low, 0), test.threshold
+        low = jnp.where(test.cut, cuts.low, 0)
+        high = test.threshold
     is_nominal = split & (test.multiway | test.cut)
     # A part of several ranks is cut again, a part of a single rank is a child, a part without instances an empty leaf.
     is_part = is_nominal & (low < high)
@@ -466,30 +516,35 @@ def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes,
             for i, word in enumerate(cuts.used)
         ),
     )
-    follower_nodes = Open(slot, size, size, n_tried, depth, cuts)
-    return Followers(follower_nodes, is_open if right else is_open | tested.retry, is_member)
+    if not right:
+        is_open = is_open | tested.retry
+    follower_nodes = Open(slot, first=size, size=size, tries=n_tried, depth=depth, cuts=cuts)
+    return Followers(follower_nodes, is_open, is_member)
 
 
 def _write_moves(shape: Shape, state: State, move: Array, start, tested: TestedNodes, sides, first, index) -> Array:
-    """Return ``move``, which is `Scratch.move`, with the entries for the chunk of open nodes from ``start`` on.
+    """Return ``move`` (`Scratch.move`) with the entries for the chunk of open nodes from ``start`` on.
 
-    ``sides`` are the left and the right followers of the ``tested`` nodes. For each side ``first`` and ``index`` have
-    the first lane of each follower, and its index among the open nodes, as if it were open next.
+    ``sides`` are the left and the right followers of the ``tested`` nodes. ``first`` and ``index`` have, for each side,
+    the first lane of each follower, and its index among the open nodes. A follower that is not open next has the
+    numbers of the next one that is.
     """
     nodes, accepted = tested.nodes, tested.accepted
-    # How many lanes before a node's first lane go left and right: from these `move_lanes` counts positions.
+    # Lanes before a node's first lane that go left, and right: `move_lanes` counts the lanes of a side from the first.
     n_right_before = gather(state.scratch.before, nodes.first) >> 1
-    n_before = nodes.first - n_right_before, n_right_before
-    # Of the ``begin`` lanes before a side ``first`` stay open: the others go to leaves, behind those that have before.
-    begin = nodes.first, nodes.first + sides[0].nodes.size
+    n_before = (nodes.first - n_right_before, n_right_before)
+    # Of the ``begin`` lanes of all sides before this one, ``first`` stay in open nodes, and the others go to leaves.
+    # The lanes of a side that becomes a leaf go behind these others, which lie behind those of earlier steps.
+    begin = (nodes.first, nodes.first + sides[0].nodes.size)
     first_done = shape.n_lanes + state.n_done
     new_first = [jnp.where(sides[i].is_open, first[i], first_done + begin[i] - first[i]) for i in range(2)]
     new_node = [jnp.where(sides[i].is_open, index[i], sides[i].nodes.slot) for i in range(2)]
     for i in range(2):
         # A node that is not split keeps its lanes together: both its entries are those of its left follower, itself.
-        target, node = jnp.where(accepted, new_first[i], new_first[0]), jnp.where(accepted, new_node[i], new_node[0])
-        # A shift is added to a lane's position among those of its side if the node is split, else to its number.
-        # The lowest bit tells which: a third array would be another gather for every lane.
+        target = jnp.where(accepted, new_first[i], new_first[0])
+        node = jnp.where(accepted, new_node[i], new_node[0])
+        # `move_lanes` adds a shift to a lane's position among all lanes of its side if the node is split, else to the
+        # lane's number. The lowest bit tells which: a third array would be another gather for every lane.
         shift = target - jnp.where(accepted, n_before[i], nodes.first)
         move = write_piece(move, i * shape.n_open + start, pair_words(2 * shift + accepted.astype(jnp.int32), node))
     return move
@@ -519,10 +574,13 @@ def _split(trees: BlockNodes, tested: TestedNodes, tree: Array, sides: tuple[Fol
 
 
 def move_lanes(shape: Shape, state: State, n_open: Array, n_lanes: Array) -> State:
-    """Move lanes to the ``n_open`` nodes that are open next, ``n_lanes`` in all, and the others to leaves."""
+    """Return ``state`` with the lanes moved: ``n_lanes`` to the ``n_open`` nodes that are open next, others to leaves.
+
+    `decide` has written where each lane goes to ``scratch.move``.
+    """
 
     def move(start, lanes):
-        """Write the chunk of lanes from ``start`` on to their new indices in ``lanes``."""
+        """Return ``lanes`` with those of the chunk from ``start`` on at their new indices."""
         lane, used, instance, node = lane_piece(shape, state, state.scratch.lanes, start)
         before = read_piece(state.scratch.before, start, shape.lane_chunk)
         before, right = before >> 1, before & 1
@@ -538,14 +596,17 @@ def move_lanes(shape: Shape, state: State, n_open: Array, n_lanes: Array) -> Sta
 
 
 def tree_keys(key: jax.Array, first: int, n_trees: int) -> UInt32[Array, "trees 2"]:
-    """Return two random words for each of ``n_trees`` trees from ``first`` on, by the key and the tree's number."""
+    """Return two random words for each of ``n_trees`` trees, by the random ``key`` and the tree's number.
+
+    The first tree has the number ``first``.
+    """
     trees = jnp.arange(first, first + n_trees, dtype=jnp.uint32)
     return _tree_keys(key, trees)
 
 
 @jit
 def _tree_keys(key, trees):
-    """Return two random words for each number of a tree in ``trees``, ``[trees 2]``."""
+    """Return two random words ``[trees 2]`` for each number in ``trees``, by the random ``key``."""
     return jax.vmap(lambda tree: jax.random.bits(jax.random.fold_in(key, tree), (2,), jnp.uint32))(trees)
 
 
@@ -555,7 +616,8 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
     Calling `jax.random` once per node would cost far more.
     """
     words = (*key, key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))  # the constant of Threefry's key schedule
-    a, b = counter[0] + words[0], counter[1] + words[1]
+    a = counter[0] + words[0]
+    b = counter[1] + words[1]
     for block in range(5):
         for rotation in _ROTATIONS[block % 2]:
             a = a + b
@@ -566,9 +628,9 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
 
 
 def draw_below(bits: UInt32[Array, "..."], n: Int32[Array, "..."]) -> Int32[Array, "..."]:
-    """Return a number uniform on 0 … n - 1 from 32 random bits: the high word of bits · n.
+    """Return a random number from 0 to n - 1, made of 32 random ``bits``: the high word of bits · n.
 
-    Off uniform by less than n / 2³²: a hundredth of a per cent for a million instances.
+    It is uniform up to less than n / 2³²: a hundredth of a per cent for a million instances.
     """
     n = n.astype(jnp.uint32)
     # A product of 64 bits in quarters of 16, since JAX has no 64-bit integers by default.
@@ -580,13 +642,17 @@ def draw_below(bits: UInt32[Array, "..."], n: Int32[Array, "..."]) -> Int32[Arra
 
 
 def find_bit(rank: Int32[Array, "..."], free: list[UInt32[Array, "..."]]) -> Int32[Array, "..."]:
-    """Return the position of the bit that is the rank-th (from 0) among those set in the 32-bit words ``free``."""
+    """Return the position of the bit that has number ``rank``, from 0, among the bits set in ``free``.
+
+    ``free`` is a list of 32-bit words; positions go on from word to word.
+    """
     position = jnp.zeros_like(rank)
     word = jnp.zeros(rank.shape, jnp.uint32)
     for i, bits in enumerate(free):
         count = lax.population_count(bits).astype(jnp.int32)
         in_word = (rank >= 0) & (rank < count)
-        word, position = jnp.where(in_word, bits, word), jnp.where(in_word, 32 * i, position)
+        word = jnp.where(in_word, bits, word)
+        position = jnp.where(in_word, 32 * i, position)
         # Once found the rank becomes negative in a way that keeps it: -1 - rank.
         rank = jnp.where(rank < 0, rank, jnp.where(in_word, -1 - rank, rank - count))
     rank = -1 - rank

@@ -1,7 +1,7 @@
 """Decoding: from a file's document and arrays to the object that they describe, which is checked before it is made.
 
-A `Decoder` makes a value of each node of the document. `module_of` makes trees, forests, columns and combiners from
-their fields, as their constructors would have made them.
+A `Decoder` makes a value of each node of the document. `module_of` makes trees, forests, columns and combiners of the
+values of their fields, as their constructors would have made them.
 """
 
 import dataclasses
@@ -53,7 +53,7 @@ from ._names import (
 )
 
 DEEPEST = 64
-"""Largest depth of nodes within nodes: it bounds the recursion."""
+"""Largest number of nodes that may enclose a node: it bounds the recursion."""
 MOST_COLUMNS = 2**24
 """Most data columns that a file may claim; the number is checked before memory is taken for columns."""
 
@@ -61,36 +61,38 @@ LATER_FIELDS: dict[type, dict[str, Any]] = {
     Columns: {name: getattr(Columns, name) for name in ("spaces_are_underlines", "decimal", "thousands")},
     NumberLaw: NumberLaw._field_defaults,
 }
-"""Defaults of fields, by class, that older files lack: those of version 0.2.0, and earlier ones of regressors."""
+"""{class: {field: default}} of fields that older files lack: those of version 0.2.0, and earlier ones of regressors."""
 TABLES: dict[Any, type] = {LeafMoments: LeafTable, LeafScales: ScaleTable}
-"""Classes of numbers in leaves, and the tables in which files keep them."""
+"""{class of numbers in leaves: class of the table in which files keep them}."""
 
 
 class Decoder:
-    """A maker of objects from a document, JSON whose nodes each describe a value (`jaxunc.storage` lists them).
+    """A maker of objects from a document, JSON whose nodes each describe a value (`jaxunc.storage` lists the nodes).
 
-    ``arrays`` are the file's, by name; ``trusted`` are a user's classes and functions that nodes may name. With
-    ``estimator``, a function that loads the file's estimator, an estimator's node becomes a `StoredEstimator`. But
-    estimators of transduction, and those with a pipeline, are restored whole. In methods ``depth`` is the number of
+    ``arrays`` is {name: array} of the file; ``trusted`` are a user's classes and functions that nodes may name. If
+    ``estimator`` is a function, which loads the file's estimator, the node of an estimator becomes a `StoredEstimator`.
+    But estimators of transduction, and those with a pipeline, are made whole. In methods ``depth`` is the number of
     nodes that enclose a node.
     """
 
     def __init__(
         self, arrays: Mapping[str, np.ndarray], trusted: Iterable[Any], estimator: Callable[[], Any] | None = None
     ):
-        self._arrays, self._trusted, self._estimator_of_file = arrays, tuple(trusted), estimator
-        self._on_device: dict[str, Any] = {}
-        self._unchecked: list[Trees] = []
+        self._arrays = arrays
+        self._trusted = tuple(trusted)
+        self._estimator_of_file = estimator
+        self._on_device: dict[str, Any] = {}  # arrays of JAX that were made so far, by name
+        self._unchecked: list[Trees] = []  # trees that no forest has been found for so far
 
     def whole(self, node: Any) -> Any:
-        """Return the object that a document's outermost node describes; trees without a forest are checked, too."""
+        """Return the object that a document's outermost node describes; also check trees without a forest."""
         value = self.value(node)
         for trees in self._unchecked:
             check_trees(trees)
         return value
 
     def value(self, node: Any, depth: int = 0) -> Any:
-        """Return the value that a node describes; raise a ValueError if it describes none, or one that is not sound."""
+        """Return the value that a node describes; raise a ValueError for a node that describes no sound value."""
         if node is None or isinstance(node, bool | str | int | float):
             return node
         if depth > DEEPEST:
@@ -98,14 +100,14 @@ class Decoder:
         if not isinstance(node, dict):
             raise _no_node(node)
         # The keys have to match exactly, so that nothing in a file is passed over.
-        keys = frozenset(node)
-        make = next((make for kind_keys, make in self._kinds().items() if keys == frozenset(kind_keys)), None)
-        if make is None:
-            raise _no_node(node)
-        return make(node, depth + 1)
+        node_keys = set(node)
+        for keys, make in self._makers().items():
+            if node_keys == set(keys):
+                return make(node, depth + 1)
+        raise _no_node(node)
 
-    def _kinds(self):
-        """Return {keys of a node: method that takes such a node and its depth, and returns the node's value}."""
+    def _makers(self) -> dict[tuple[str, ...], Callable[[Any, int], Any]]:
+        """Return {keys of a node: function that takes such a node and its depth, and returns the node's value}."""
         return {
             ("array",): self._array,
             ("array", "on"): self._host_array,
@@ -125,32 +127,35 @@ class Decoder:
         }
 
     def _list(self, nodes: Any, depth: int) -> list:
+        """Return the values that a list of nodes describes; raise a ValueError for anything but a list."""
         if not isinstance(nodes, list):
             raise _no_node(nodes)
         return [self.value(node, depth) for node in nodes]
 
     def _dict(self, nodes: Any, depth: int) -> dict[str, Any]:
+        """Return {name: value} that {name: node} describes; raise a ValueError for anything but a dict."""
         if not isinstance(nodes, dict):
             raise _no_node(nodes)
         return {name: self.value(node, depth) for name, node in nodes.items()}
 
     def _map(self, node: Any, depth: int) -> dict[Any, Any]:
-        """Return a dict whose keys need not be texts; raise a ValueError for a key that is not a label."""
+        """Return a node's dict, whose keys may be numbers, too; raise a ValueError for any other key."""
         pairs = self._list(node["map"], depth)
-        if not all(
-            isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str | int | float) for pair in pairs
-        ):
-            raise _no_node(node)
+        for pair in pairs:
+            is_pair = isinstance(pair, tuple) and len(pair) == 2
+            if not is_pair or not isinstance(pair[0], str | int | float):
+                raise _no_node(node)
         return dict(pairs)
 
     def _host_array(self, node: Any, depth: int = 0) -> np.ndarray:
+        """Return the NumPy array that a node names; raise a ValueError if the file does not have it."""
         name = node["array"]
         if not isinstance(name, str) or name not in self._arrays:
             raise ValueError(f"its document names the array {name!r:.100}, which the file does not have.")
         return self._arrays[name]
 
     def _array(self, node: Any, depth: int) -> Any:
-        """Return the JAX array that a node names."""
+        """Return the array that a node names as an array of JAX; raise a ValueError if the file does not have it."""
         host = self._host_array(node)
         # An array that several fields shared when it was saved is shared again, and travels to the device once.
         if node["array"] not in self._on_device:
@@ -159,12 +164,16 @@ class Decoder:
         return self._on_device[node["array"]]
 
     def _float(self, node: Any, depth: int) -> float:
+        """Return a node's number that JSON lacks, such as NaN; raise a ValueError for other numbers."""
         if node["float"] not in ("nan", "inf", "-inf"):
             raise _no_node(node)
         return float(node["float"])
 
     def _json(self, node: Any, depth: int) -> tuple:
-        """Return a tuple of texts and numbers, which the node's array of bytes holds as JSON."""
+        """Return a node's tuple of texts and numbers, which an array of bytes holds as JSON.
+
+        Raises a ValueError if the array does not hold such a tuple.
+        """
         array = self._host_array({"array": node["json"]})
         if array.dtype != np.uint8 or array.ndim != 1:
             raise _no_node(node)
@@ -177,8 +186,12 @@ class Decoder:
         return tuple(entries)
 
     def _labels(self, node: Any, depth: int) -> np.ndarray:
-        """Return the array of texts or objects that a node describes, ``[labels]``."""
-        values, dtype = self.value(node["labels"], depth), node["dtype"]
+        """Return the NumPy array of texts or objects that a node describes, ``[labels]``.
+
+        Raises a ValueError for entries that are neither texts nor numbers nor None.
+        """
+        values = self.value(node["labels"], depth)
+        dtype = node["dtype"]
         are_labels = isinstance(values, tuple) and all(isinstance(label, str | int | float | None) for label in values)
         if not are_labels or not isinstance(dtype, str):
             raise _no_node(node)
@@ -191,7 +204,7 @@ class Decoder:
         return array.astype(np.str_)
 
     def _module(self, node: Any, depth: int) -> Any:
-        """Return an object of the node's class; raise a ValueError if its fields are not sound."""
+        """Return the object that a node describes by its class and fields; raise a ValueError if one is not sound."""
         cls = find(node["class"], classes(), self._trusted, "class")
         value = module_of(cls, self._dict(node["fields"], depth))
         if isinstance(value, Trees):
@@ -203,21 +216,24 @@ class Decoder:
         return value
 
     def _scorer(self, node: Any, depth: int) -> Partial:
+        """Return the scorer that a node describes by its function, arguments and settings."""
         function = find(node["scorer"], scorer_names(), self._trusted, "scorer")
-        args, settings = self._list(node["args"], depth), self._dict(node["settings"], depth)
+        args = self._list(node["args"], depth)
+        settings = self._dict(node["settings"], depth)
         return as_partial(Partial(function, *args, **settings))
 
     def _bound(self, node: Any, depth: int) -> Any:
-        return bind(self._value_of(Forest, node["bound"], depth), self._value_of(Combiner, node["combiner"], depth))
+        """Return what `bind` makes of a node's forest and combiner."""
+        forest = self._value_of(Forest, node["bound"], depth)
+        combiner = self._value_of(Combiner, node["combiner"], depth)
+        return bind(forest, combiner)
 
     def _vote(self, node: Any, depth: int) -> Any:
-        """Return the vote that `bind_vote` makes of the node's forest and settings."""
+        """Return what `bind_vote` makes of a node's forest and settings."""
         settings = self.value(node["settings"], depth)
-        settings_names = {"max_trees", "criterion", "population", "prior"}
-        if not isinstance(settings, dict) or set(settings) not in (
-            settings_names | {"confidence"},
-            settings_names | {"disagreement"},
-        ):
+        common_names = {"max_trees", "criterion", "population", "prior"}
+        possible_names = (common_names | {"confidence"}, common_names | {"disagreement"})
+        if not isinstance(settings, dict) or set(settings) not in possible_names:
             raise _no_node(node)
         # Imported here, since `jaxunc.voting` imports SciPy's statistics.
         from jaxunc.voting import bind_vote
@@ -225,11 +241,15 @@ class Decoder:
         return bind_vote(self._value_of(Forest, node["vote"], depth), **settings)
 
     def _estimator(self, node: Any, depth: int) -> Any:
-        """Return a node's fitted estimator, or a `StoredEstimator` if the decoder has a function that loads it."""
-        name, fitted = node["estimator"], self._dict(node["fitted"], depth)
-        takes_raw = "transformers" in fitted  # a pipeline needs scikit-learn to answer
+        """Return a node's estimator; a `StoredEstimator` if the decoder has a function that loads the file's estimator.
+
+        Estimators of transduction, and those with a pipeline, are returned whole.
+        """
+        name = node["estimator"]
+        fitted = self._dict(node["fitted"], depth)
+        has_pipeline = "transformers" in fitted  # which needs scikit-learn to answer
         answers_by_forest = name in ESTIMATORS and has_forest(name)
-        if self._estimator_of_file is not None and answers_by_forest and not takes_raw:
+        if self._estimator_of_file is not None and answers_by_forest and not has_pipeline:
             return StoredEstimator(name, fitted, self._estimator_of_file)
         # Imported here, since it imports scikit-learn.
         from ._estimators import restore
@@ -237,6 +257,7 @@ class Decoder:
         return restore(name, self._dict(node["params"], depth), fitted, self._trusted)
 
     def _value_of(self, kind: type, node: Any, depth: int) -> Any:
+        """Return the value that a node describes; raise a ValueError unless it is an instance of ``kind``."""
         value = self.value(node, depth)
         if not isinstance(value, kind):
             raise ValueError(f"its document has a {type(value).__name__} where a {kind.__name__} belongs.")
@@ -244,11 +265,15 @@ class Decoder:
 
 
 def _no_node(node: Any) -> ValueError:
+    """Return the error for a node that describes nothing."""
     return ValueError(f"its document holds {node!r:.100}, which says nothing.")
 
 
 def module_of(cls: type, fields: dict[str, Any]) -> Any:
-    """Return an instance of a class with these values of fields; raise a ValueError if one is absent, or not sound."""
+    """Return the instance of ``cls`` that has ``fields``, {field: value}; raise a ValueError unless they are sound.
+
+    ``cls`` is a class of modules, such as forests and combiners, or one of `Columns`, `Levels` and parts of regressors.
+    """
     if isinstance(cls, type) and issubclass(cls, Levels):
         return _levels(cls, fields)
     if cls in (*TABLES, NumberLaw, Strata, TargetBins, TargetMap):
@@ -256,14 +281,12 @@ def module_of(cls: type, fields: dict[str, Any]) -> Any:
     if not (isinstance(cls, type) and issubclass(cls, eqx.Module | Columns)):
         raise ValueError(f"the file has fields for {cls!r:.100}, which is no module.")
     field_names = {field.name for field in dataclasses.fields(cls)}
-    fields = LATER_FIELDS.get(cls, {}) | fields
-    fields = _check_fields(
-        cls, fields, field_names, typing.get_type_hints(cls) if cls.__module__.startswith("jaxunc") else {}
-    )
+    hints = typing.get_type_hints(cls) if cls.__module__.startswith("jaxunc") else {}
+    fields = _check_fields(cls, LATER_FIELDS.get(cls, {}) | fields, field_names, hints)
     if cls is Columns:
         return _columns(fields)
-    # Without the constructor, which may take arguments other than the fields; its checks follow here. `Decoder` checks
-    # the nodes of trees, once it has their forest.
+    # The constructor is not called, since it may take other arguments than the fields. Its checks follow here, and
+    # `Decoder` checks the nodes of trees, once it has their forest.
     value = object.__new__(cls)
     for name, field_value in fields.items():
         object.__setattr__(value, name, field_value)
@@ -277,9 +300,10 @@ def module_of(cls: type, fields: dict[str, Any]) -> Any:
 
 
 def _check_fields(cls: type, fields: dict[str, Any], names: set[str], hints: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields, with arrays of JAX where ``hints`` take only such.
+    """Return ``fields``, {field: value} of an instance of ``cls``, with arrays of JAX where the class has only these.
 
-    Raises a ValueError unless the fields are those in ``names``, with the types in ``hints``, annotations by field.
+    ``names`` are all fields of the class, and ``hints`` is {field: annotation}. Raises a ValueError unless these fields
+    are there, with values of their types.
     """
     if set(fields) != names:
         raise ValueError(
@@ -294,22 +318,28 @@ def _check_fields(cls: type, fields: dict[str, Any], names: set[str], hints: dic
 
 
 def _parts_of_regressor(cls: type, fields: dict[str, Any]) -> Any:
-    """Return an instance of ``cls``, a class of a regressor such as its law; raise a ValueError for bad fields."""
+    """Return the instance of ``cls``, a class of parts of regressors, that has ``fields``, {field: value}.
+
+    Raises a ValueError unless the fields are sound.
+    """
     tuple_class: Any = TABLES.get(cls, cls)
     fields = LATER_FIELDS.get(cls, {}) | fields
-    value = tuple_class(**_check_fields(cls, fields, set(tuple_class._fields), typing.get_type_hints(tuple_class)))
+    fields = _check_fields(cls, fields, set(tuple_class._fields), typing.get_type_hints(tuple_class))
+    value = tuple_class(**fields)
     if cls in TABLES:
         return cls.of(value)
-    checks: dict[type, Callable] = {NumberLaw: check_law, TargetBins: check_bins}
-    if cls in checks:  # strata and maps are checked with their law
-        checks[cls](value)
+    if cls is NumberLaw:
+        check_law(value)  # which also checks its strata and its map of targets
+    elif cls is TargetBins:
+        check_bins(value)
     return value
 
 
 def _as_jax(part: Any, hint: Any) -> Any:
-    """Return the field's value ``part``: a NumPy array as JAX's if the type ``hint`` takes only such, else unchanged.
+    """Return the value ``part`` of a field: a NumPy array as an array of JAX if the annotation ``hint`` asks for one.
 
-    So an object that was saved after `jax.device_get`, which makes all arrays NumPy's, can be loaded.
+    Any other value is returned unchanged. So an object can be loaded whose arrays `jax.device_get` had made NumPy's
+    when it was saved.
     """
     if not isinstance(part, np.ndarray) or part.dtype.kind not in "biuf" or _suits(part, hint):
         return part
@@ -317,6 +347,7 @@ def _as_jax(part: Any, hint: Any) -> Any:
 
 
 def _levels(kind: type[Levels], fields: dict[str, Any]) -> Levels:
+    """Return the levels, of the class ``kind``, that have ``fields``; raise a ValueError unless values are a tuple."""
     values = fields.get("values")
     if set(fields) != {"values", "has_missing"} or not isinstance(values, tuple):
         raise ValueError("the file's levels of a column are no tuple of values.")
@@ -324,45 +355,50 @@ def _levels(kind: type[Levels], fields: dict[str, Any]) -> Levels:
 
 
 def _columns(fields: dict[str, Any]) -> Columns:
+    """Return the `Columns` that have ``fields``; raise a ValueError for more than `MOST_COLUMNS` columns."""
     if not 0 <= fields["number"] <= MOST_COLUMNS:
         raise ValueError(f"the file claims {fields['number']} columns; at most {MOST_COLUMNS} are read.")
     return Columns(**fields)
 
 
 def _check_class_labels(forest: Forest) -> None:
+    """Raise a ValueError unless the labels of a forest's classes are texts or numbers."""
     if not all(isinstance(label, str | int | float) for label in forest.class_labels):
         raise ValueError("the file's class labels are not texts or numbers.")
 
 
 def _check_combiner(combiner: Combiner) -> None:
-    """Raise a ValueError unless the combiner's constructor takes its fields, and makes a combiner of the same form.
+    """Raise a ValueError unless a combiner's constructor takes its fields, and makes an equal structure of them.
 
-    Of a constructor that cannot be called with fields alone nothing is asked: the types of fields were checked.
+    A constructor that needs other arguments than the fields is not called; the types of the fields were checked before.
     """
     parameters = inspect.signature(type(combiner)).parameters
     arguments = {name: getattr(combiner, name) for name in parameters if hasattr(combiner, name)}
-    if any(p.kind is p.VAR_KEYWORD or (p.default is p.empty and p.name not in arguments) for p in parameters.values()):
-        return
+    for parameter in parameters.values():
+        is_needed = parameter.default is parameter.empty and parameter.name not in arguments
+        if parameter.kind is parameter.VAR_KEYWORD or is_needed:
+            return
     remade = type(combiner)(**arguments)  # the constructor checks values
     if _form(combiner) != _form(remade):
         raise ValueError(f"the file's {type(combiner).__name__} has fields that its constructor would not give it.")
 
 
 def _form(combiner: Combiner) -> tuple[Any, list[tuple[tuple[int, ...], str]]]:
-    """Return a combiner's structure, and the shape and kind of each array in it.
+    """Return a combiner's structure as a tree of JAX, and (shape, kind of dtype) of each array in it.
 
-    Widths of numbers are no part of it: a file keeps those of its writer, with or without jax_enable_x64.
+    Kinds do not tell float32 from float64: a file keeps the width that its writer had, with or without jax_enable_x64.
     """
     leaves, structure = jax.tree.flatten(combiner)
     return structure, [(np.shape(leaf), jnp.result_type(leaf).kind) for leaf in leaves]
 
 
 def _suits(value: Any, hint: Any) -> bool:
-    """Return whether a value is of the type that the annotation ``hint`` names, its entries included.
+    """Return whether a value, with its entries, is of the type that the annotation ``hint`` names.
 
-    An int suits float; a hint that is not understood suits every value.
+    An int may stand for a float. Annotations that are not understood accept every value.
     """
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    origin = typing.get_origin(hint)
+    args = typing.get_args(hint)
     if hint is Any or isinstance(hint, TypeVar):
         return True
     if origin is Literal:
@@ -372,15 +408,15 @@ def _suits(value: Any, hint: Any) -> bool:
     if origin is tuple:
         if not isinstance(value, tuple):
             return False
-        entry_hints = args[:1] * len(value) if args[1:] == (...,) else args
+        entry_hints = args[:1] * len(value) if args[1:] == (...,) else args  # ``tuple[type, ...]`` has any length
         return len(value) == len(entry_hints) and all(map(_suits, value, entry_hints))
     if origin is dict:
-        return isinstance(value, dict) and all(_suits(k, args[0]) and _suits(v, args[1]) for k, v in value.items())
+        key_hint, value_hint = args
+        return isinstance(value, dict) and all(_suits(k, key_hint) and _suits(v, value_hint) for k, v in value.items())
     if isinstance(origin, type):  # a class that is generic in what it answers
         return isinstance(value, origin)
-    # An int may stand for a float; a bool, which is an int in Python, may not.
     if hint is float:
-        return isinstance(value, float | int) and not isinstance(value, bool)
+        return isinstance(value, float | int) and not isinstance(value, bool)  # a bool is an int in Python
     if hint is int or hint is bool:
         return type(value) is hint
     if isinstance(hint, type) or (inspect.isclass(hint) and issubclass(hint, AbstractArray)):
@@ -389,22 +425,26 @@ def _suits(value: Any, hint: Any) -> bool:
 
 
 def _describe(value: Any) -> str:
+    """Return a phrase on a value for messages: dtype and shape of an array, else its beginning."""
     if hasattr(value, "dtype"):
         return f"an array of {value.dtype} and shape {value.shape}"
     return f"{value!r:.60}"
 
 
 class StoredEstimator:
-    """A fitted estimator from its file, which answers without scikit-learn; only `takes_missing` imports scikit-learn.
+    """A fitted estimator in a file, which answers without scikit-learn; only `takes_missing` imports scikit-learn.
 
-    ``name`` is the estimator's class, ``fitted`` its fitted attributes, ``estimator`` a function that loads all of it.
+    ``name`` is the estimator's class, and ``fitted`` is {fitted attribute: value} in the file. ``estimator`` is a
+    function that loads the whole estimator.
     """
 
     def __init__(self, name: str, fitted: dict[str, Any], estimator: Callable[[], Any]):
+        unread = {"chosen"} if name == REGRESSOR else {"chosen", "sample"}  # no answer of this class reads them
+        fitted = {key: part for key, part in fitted.items() if key not in unread}
         if name == REGRESSOR:
             self.bound_: Any = law_of(check_fitted_numbers(name, fitted))
         else:
-            fitted = check_fitted(name, {key: part for key, part in fitted.items() if key not in ("sample", "chosen")})
+            fitted = check_fitted(name, fitted)
             self.bound_ = bind(fitted["forest_"], fitted["combiner_"])
         self.feature_names_in_: np.ndarray | None = fitted.get("feature_names_in_")
         self.calibration_: np.ndarray | None = fitted.get("calibration_")
@@ -412,7 +452,7 @@ class StoredEstimator:
 
     @cached_property
     def takes_missing(self) -> bool:
-        """Whether the estimator takes missing values; scikit-learn tells it, so the whole estimator is loaded."""
+        """Whether the estimator takes missing values, as its tags in scikit-learn say; it is loaded whole for this."""
         from sklearn.utils import get_tags
 
         return get_tags(self._estimator()).input_tags.allow_nan

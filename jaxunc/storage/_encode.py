@@ -1,4 +1,4 @@
-"""Encoding: from an object to a document, and to the arrays that the document names."""
+"""Encoding: from an object to a document, JSON that describes it, and to the arrays that the document names."""
 
 import dataclasses
 import inspect
@@ -25,24 +25,28 @@ from ._file import PLAIN
 from ._names import classes, name_of, scorer_names
 
 LONG = 64
-"""Number of entries above which a tuple of strings or numbers is stored as an array."""
+"""Most entries of a tuple of strings or numbers that is stored in the document; a longer one becomes an array."""
 
 
 class Encoder:
-    """A maker of a document's nodes, JSON that describes values; it gathers their arrays, each once.
+    """A maker of a document's nodes, JSON that describes values; its ``arrays`` are those of all values, by name.
 
-    An array is stored under the path where it is met first: the names of the fields that lead to it, such as
-    ``forest.trees.child``. ``owns`` says whether nodes may name classes and functions of the user's own.
+    The name of an array is its path from the saved object: the names of the fields that lead to it, such as
+    ``forest.trees.child``. Without ``owns`` nodes must not name classes and functions of a user.
     """
 
     def __init__(self, *, owns: bool = True) -> None:
         self._owns = owns
         self.arrays: dict[str, np.ndarray] = {}
-        self._names: dict[int, str] = {}
-        self._kept: list[Any] = []
+        self._names: dict[int, str] = {}  # name of each array, by the identity of the object that was saved
+        self._objects: list[Any] = []  # these objects, kept alive so that no later array gets the same identity
 
     def node(self, value: Any, path: str) -> Any:
-        """Return the node of a value; ``path`` leads from the saved object to it, and is empty for the object."""
+        """Return the node that describes a value.
+
+        ``path`` leads from the saved object to the value; it is "" for the object itself. Raises a TypeError, which has
+        the path, for a value that has no place in a file.
+        """
         if value is None or isinstance(value, bool | str):
             return value
         # The order counts: a bool is an int, too, and a float64 of NumPy is a float.
@@ -57,14 +61,7 @@ class Encoder:
         if isinstance(value, Columns | Levels | Forest | Trees | Forks | CountSet | Combiner | AdditiveTrees):
             return self._module(value, path)
         if isinstance(value, LeafMoments | LeafScales | NumberLaw | Strata | TargetBins | TargetMap):
-            if isinstance(value, TargetMap) and value.functions is not None:
-                raise TypeError(
-                    "a file holds no code, and the TransformedTargetRegressor has functions that it cannot name; it "
-                    f"names pairs of NumPy's and SciPy's ({', '.join(f'{f}/{g}' for f, g in INVERSES.items())}), "
-                    "scalers, and PowerTransformer. Pickle and joblib keep the whole estimator."
-                )
-            values = value.kept if isinstance(value, LeafMoments | LeafScales) else value
-            return {"class": type(value).__name__, "fields": self._nodes(values._asdict(), path)}
+            return self._part_of_regressor(value, path)
         if isinstance(value, Partial):
             return self._scorer(value, path)
         if inspect.isfunction(value) and scorer_names().get(value.__name__) is value:
@@ -74,17 +71,28 @@ class Encoder:
         if isinstance(value, BoundVote):
             return self._nodes({"vote": value.forest, "settings": value.settings}, path)
         if is_estimator(value) or is_model(value):
-            return {"estimator": type(value).__name__} | {
-                key: self._nodes(values, path) for key, values in parts_of(value).items()
-            }
+            nodes = {key: self._nodes(values, path) for key, values in parts_of(value).items()}
+            return {"estimator": type(value).__name__} | nodes
         return self._container(value, path)
+
+    def _part_of_regressor(self, value: Any, path: str) -> Any:
+        """Return the node of a named tuple of a regressor, such as its law.
+
+        Raises a TypeError for a map of targets by functions that have no names in files.
+        """
+        if isinstance(value, TargetMap) and value.functions is not None:
+            raise TypeError(
+                "a file holds no code, and the TransformedTargetRegressor has functions that it cannot name; it "
+                f"names pairs of NumPy's and SciPy's ({', '.join(f'{f}/{g}' for f, g in INVERSES.items())}), "
+                "scalers, and PowerTransformer. Pickle and joblib keep the whole estimator."
+            )
+        values = value.kept if isinstance(value, LeafMoments | LeafScales) else value
+        return {"class": type(value).__name__, "fields": self._nodes(values._asdict(), path)}
 
     def _container(self, value: Any, path: str) -> Any:
         """Return the node of a tuple, a list or a dict; raise a TypeError for anything else."""
-        # Levels and labels by the thousand would make the header, which is read as a whole, large and slow. JSON has no
-        # infinite numbers.
-        is_plain = lambda entry: isinstance(entry, str | int) or (isinstance(entry, float) and math.isfinite(entry))
-        if type(value) is tuple and len(value) > LONG and all(map(is_plain, value)):
+        # Levels and labels by the thousand would make the header, which is read as a whole, large and slow.
+        if type(value) is tuple and len(value) > LONG and all(map(_is_plain, value)):
             text = json.dumps(value, allow_nan=False).encode()
             return {"json": self._keep(np.frombuffer(text, np.uint8), path)}
         if type(value) in (tuple, list):
@@ -101,28 +109,32 @@ class Encoder:
         )
 
     def _nodes(self, parts: dict[str, Any], path: str) -> dict[str, Any]:
+        """Return {name: node} of {name: value} at a path, to which the names are appended."""
         return {name: self.node(part, _within(path, name)) for name, part in parts.items()}
 
     def _module(self, value: Any, path: str) -> Any:
-        names = value._fields if isinstance(value, Levels) else [f.name for f in dataclasses.fields(value)]
+        """Return the node of a dataclass or of `Levels`: its class, and its fields."""
+        names = value._fields if isinstance(value, Levels) else [field.name for field in dataclasses.fields(value)]
         fields = self._nodes({name: getattr(value, name) for name in names}, path)
         return {"class": self._name_of(type(value), classes()), "fields": fields}
 
     def _scorer(self, value: Partial, path: str) -> Any:
-        """Return the node of a partial scorer: its function's name, arguments and keywords."""
-        function, choices = value.func, {}
+        """Return the node of a scorer with settings: its function's name, its arguments and its keywords."""
+        function = value.func
+        keywords = value.keywords
         if isinstance(function, ChosenScorer):
-            function, choices = function.func, function.keywords
+            keywords = {**function.keywords, **keywords}
+            function = function.func
         return {
             "scorer": self._name_of(function, scorer_names()),
             "args": [self.node(part, _within(path, str(i))) for i, part in enumerate(value.args)],
-            "settings": self._nodes({**choices, **value.keywords}, path),
+            "settings": self._nodes(keywords, path),
         }
 
     def _name_of(self, part: Any, known: dict[str, Any]) -> str:
-        """Return the name of ``part``, a class or function, in files; raise a TypeError for a user's unless ``owns``.
+        """Return the name in files of ``part``, a class or a function; raise a TypeError for a user's without ``owns``.
 
-        ``known`` are the library's classes or functions by name.
+        ``known`` is {name: class or function} of the library's.
         """
         name = name_of(part, known)
         if not self._owns and ":" in name:
@@ -134,10 +146,9 @@ class Encoder:
         return name
 
     def _array(self, value: Any, path: str) -> Any:
-        """Return the node of an array: the name that it is stored under; for texts and objects, the labels themselves.
+        """Return the node of an array: the name under which it is stored, or the entries of one of texts or objects.
 
-        ``path`` leads from the saved object to the array. Raises a TypeError for traced arrays, and for dtypes that are
-        not in `PLAIN`.
+        Raises a TypeError, which has the path, for traced arrays, and for dtypes that are not in `PLAIN`.
         """
         if not is_concrete(value):
             raise TypeError(f"{path or 'x'} is traced; save it outside of jit, grad and vmap.")
@@ -150,11 +161,11 @@ class Encoder:
         name = self._names.get(id(value))
         if name is None:
             name = self._names[id(value)] = self._keep(np.asarray(value), path)
-            self._kept.append(value)  # so that no later array gets the same identity
+            self._objects.append(value)
         return {"array": name, "on": "host"} if isinstance(value, np.ndarray) else {"array": name}
 
     def _keep(self, array: np.ndarray, path: str) -> str:
-        """Gather an array; return its name, which is ``path`` with as many underscores as make the name unique."""
+        """Add an array to ``arrays``; return its name: ``path``, or "array" for "", with underscores if it is taken."""
         name = path or "array"
         while name in self.arrays:
             name += "_"
@@ -162,5 +173,11 @@ class Encoder:
         return name
 
 
+def _is_plain(entry: Any) -> bool:
+    """Return whether JSON can hold an entry: a string, or a number that is finite."""
+    return isinstance(entry, str | int) or (isinstance(entry, float) and math.isfinite(entry))
+
+
 def _within(path: str, name: str) -> str:
+    """Return the path of the part ``name`` of the object at ``path``."""
     return f"{path}.{name}" if path else name

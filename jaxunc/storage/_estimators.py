@@ -46,16 +46,16 @@ TRUSTED = (
     "sklearn.compose._column_transformer.make_column_selector",
 )
 """Types in scikit-learn's transformers that are trusted, besides those that skops trusts (estimators, arrays, …)."""
-_LEAST = (0, 13)
-"""Oldest version of skops that checks all types that a file names."""
-Steps = list[tuple[str, Any]]
+_LEAST = (0, 13)  # oldest version of skops that checks all types that a file names
+Steps = list[tuple[str, Any]]  # a pipeline's transformers by name, in order, without the model in the last step
 
 
 def _write_steps(steps: Steps, last: str) -> dict[str, Any]:
-    """Return transformers ``steps`` as a dict: "skops" (bytes), "steps" (descriptions), "types" (untrusted), "last".
+    """Return a pipeline's transformers ``steps``, and the name ``last`` of its last step, as a dict for a file.
 
-    ``last`` is the name of the pipeline's last step, and the bytes are an array of uint8. Raises a TypeError if
-    skops cannot write the steps, or a type in them has no name by which it could be found again.
+    The entry "skops" is an archive that skops writes, as an array of bytes. "steps" describes each transformer, "types"
+    names the types in them that neither skops nor `TRUSTED` trusts, and "last" is ``last``. Raises a TypeError if skops
+    cannot write the transformers, or a type in them has no name by which it could be found again.
     """
     writer = _skops()
     try:
@@ -76,14 +76,16 @@ def _write_steps(steps: Steps, last: str) -> dict[str, Any]:
 
 
 def _read_steps(parts: Any, trusted: Iterable[Any]) -> tuple[Steps, str]:
-    """Return a pipeline's transformers, which `_write_steps` wrote as ``parts``, and the name of its last step.
+    """Return the transformers and the name of the last step of a pipeline, from the dict that `_write_steps` made.
 
-    Raises a ValueError if they are damaged, or hold a type that is not scikit-learn's and not ``trusted``.
+    Raises a ValueError if the dict, ``parts``, is damaged. It is also raised for a type that skops does not trust, and
+    that is neither in `TRUSTED` nor in the user's list ``trusted``.
     """
     types_by_key: dict[str, Any] = {"skops": np.ndarray, "steps": tuple, "last": str, "types": tuple}
     if not isinstance(parts, dict) or any(not isinstance(parts.get(name), kind) for name, kind in types_by_key.items()):
         raise ValueError("the file's pipeline has no transformers.")
-    reader, content = _skops(), parts["skops"].astype(np.uint8, casting="equiv").tobytes()
+    reader = _skops()
+    content = parts["skops"].astype(np.uint8, casting="equiv").tobytes()
     try:
         _check_size(content)
         trusted_names = [qualified_name(part).replace(":", ".") for part in trusted]
@@ -100,14 +102,18 @@ def _read_steps(parts: Any, trusted: Iterable[Any]) -> tuple[Steps, str]:
         raise
     except Exception as error:  # damaged bytes may make the reader raise any error
         raise ValueError(f"the file's pipeline is damaged: {type(error).__name__}: {str(error)[:200]}") from error
-    paired = isinstance(steps, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in steps)
-    if not paired or not steps or any(type(name) is not str or not hasattr(step, "transform") for name, step in steps):
+    are_pairs = isinstance(steps, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in steps)
+    if (
+        not are_pairs
+        or not steps
+        or any(type(name) is not str or not hasattr(step, "transform") for name, step in steps)
+    ):
         raise ValueError("the file's pipeline holds no transformers.")
     return steps, parts["last"]
 
 
 def _check_size(content: bytes) -> None:
-    """Raise a ValueError if an archive, ``content``, takes more memory than its size, as a hostile one does."""
+    """Raise a ValueError if the zip archive with the bytes ``content`` would unpack to more bytes than it has."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
     # A compressed member may unpack to any size.
@@ -118,7 +124,8 @@ def _check_size(content: bytes) -> None:
 def _skops() -> Any:
     """Return the module `skops.io`; raise a TypeError if skops is not installed, or older than `_LEAST`."""
     try:
-        package, reader = importlib.import_module("skops"), importlib.import_module("skops.io")
+        package = importlib.import_module("skops")
+        reader = importlib.import_module("skops.io")
     except ImportError as error:
         raise TypeError(
             "a pipeline's transformers are kept in a file by skops, which is not installed: pip install 'skops>=0.13'. "
@@ -134,60 +141,64 @@ def _skops() -> Any:
 
 
 def is_estimator(value: Any) -> bool:
+    """Return whether a value is an estimator of one of the library's classes; those of a subclass are not."""
     return type(value) in [getattr(estimators, name) for name in ESTIMATORS]
 
 
 def is_model(value: Any) -> bool:
-    """Return whether a value is one of scikit-learn's models that a parameter may hold: files keep its settings."""
+    """Return whether a value is a model of scikit-learn whose settings files keep, as an estimator's parameter."""
     return isinstance(value, BaseEstimator) and type(value).__name__ in SKLEARN
 
 
 def parts_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
-    """Return an estimator's parameters as ``"params"`` and its fitted attributes as ``"fitted"``.
+    """Return {"params": parameters, "fitted": fitted attributes} of an estimator, both by name.
 
-    With ``steps`` the fitted attributes have a pipeline's transformers, too. For a model of scikit-learn they are
-    empty. Callbacks and random states that are not numbers become None.
+    With ``steps`` the fitted attributes include a pipeline's transformers. A model of scikit-learn has no fitted
+    attributes here. Callbacks and random states that are not numbers become None. Raises a NotFittedError for an
+    estimator of the library that is not fitted.
     """
     params = {name: _param(parameter) for name, parameter in value.get_params(deep=False).items()}
     if is_model(value):
         return {"params": params, "fitted": {}}
     # A fit that was interrupted leaves only some of these attributes.
-    check_is_fitted(value, ("law_" if type(value).__name__ == REGRESSOR else "classes_", "bound_"))
+    attribute_of_fit = "law_" if type(value).__name__ == REGRESSOR else "classes_"
+    check_is_fitted(value, (attribute_of_fit, "bound_"))
     value._check_parameters()  # what this refuses, reading the file would refuse
     fitted = {name: vars(value)[name] for name in KEPT if vars(value).get(name) is not None}
     if steps and steps_of_estimator(value):
         fitted["transformers"] = _write_steps(value._steps, _last_step(value))
+    fitted["chosen"] = value._chosen  # settings of the fit, on which answers depend
     if "law_" in fitted:
         fitted["bins_"] = fitted["bins_"]._replace(codes=np.zeros(0, np.int64))  # no answer reads codes
         return {"params": params, "fitted": fitted}
-    fitted["chosen"] = value._chosen  # settings of the fit, on which answers depend
     if isinstance(value.bound_, BoundSample):
-        presorted, labels = value.bound_.sample, list(value.bound_.sample.class_labels)
-        sample = {
+        presorted = value.bound_.sample
+        fitted["sample"] = {
             "columns": presorted.columns,
-            "labels": labels,
+            "labels": list(presorted.class_labels),
             "label": presorted.label,
             "values": values_of(presorted),
         }
-        fitted["sample"] = sample
     return {"params": params, "fitted": fitted}
 
 
 def _param(part: Any) -> Any:
-    """Return a parameter's value, ``part``, as files keep it: a pipeline becomes the model in its last step.
+    """Return the value ``part`` of an estimator's parameter as files keep it.
 
-    Other libraries' models, forests, callbacks and generators of random numbers become None.
+    A pipeline, a frozen estimator or a model of a transformed target becomes the forest in it. Forests, models of
+    libraries other than scikit-learn, callbacks and generators of random numbers become None.
     """
     if isinstance(part, FrozenEstimator | Pipeline | TransformedTargetRegressor):
         part = estimators.without_transform(part)[0].forest  # fitted steps are kept apart
     if isinstance(part, Forest | AdditiveTrees) or library_of(part) not in (None, "sklearn"):
         return None
     is_callback = callable(part) and not isinstance(part, Combiner)
-    return None if is_callback or type(part).__name__ in ("RandomState", "Generator") else part
+    is_generator = type(part).__name__ in ("RandomState", "Generator")
+    return None if is_callback or is_generator else part
 
 
 def _last_step(model: Any) -> str:
-    """Return the name of the last step of an estimator's innermost pipeline; "forest" without a pipeline."""
+    """Return the name of the last step of the innermost pipeline in ``model.estimator``; "forest" without one."""
     estimator = estimators.without_transform(model.estimator)[0].whole
     while isinstance(estimator, Pipeline) and isinstance(estimator.steps[-1][1], Pipeline):
         estimator = estimator.steps[-1][1]
@@ -195,10 +206,11 @@ def _last_step(model: Any) -> str:
 
 
 def restore(name: Any, params: dict[str, Any], fitted: dict[str, Any], trusted: Iterable[Any] = ()) -> Any:
-    """Return the estimator of class ``name`` with parameters ``params`` and fitted attributes ``fitted``, by name.
+    """Return the estimator that a file describes: an instance of the class ``name``, fitted if it is the library's.
 
-    `parts_of` returned both for the file. ``trusted`` are types that the transformers of a pipeline may hold, besides
-    scikit-learn's. Raises a ValueError if parameters and attributes do not suit each other.
+    ``params`` and ``fitted`` are the parameters and the fitted attributes that `parts_of` returned for the file.
+    ``trusted`` are types that a pipeline's transformers may hold, besides scikit-learn's. Raises a ValueError if
+    parameters and attributes do not suit each other.
     """
     params = update_algorithm(params)
     model_class: Callable = getattr(estimators, name) if name in ESTIMATORS else sklearn_class(name)
@@ -208,43 +220,45 @@ def restore(name: Any, params: dict[str, Any], fitted: dict[str, Any], trusted: 
     model = model_class(**params)
     if name not in ESTIMATORS:
         return model
-    steps, last_name = _read_steps(fitted.pop("transformers"), trusted) if "transformers" in fitted else ([], "")
-    if steps:
+    steps: Steps = []
+    last_name = ""
+    if "transformers" in fitted:
+        steps, last_name = _read_steps(fitted.pop("transformers"), trusted)
         model._steps = steps
     refit(model, name, fitted)
     if steps and model.estimator is not None:  # the parameter comes back as an unfitted pipeline
-        model.estimator = Pipeline(
-            [
-                *((step, clone(transformer, safe=False)) for step, transformer in _rename_steps(steps)),
-                (last_name, model.estimator),
-            ]
-        )
+        unfitted_steps = [(step, clone(transformer, safe=False)) for step, transformer in _rename_steps(steps)]
+        model.estimator = Pipeline([*unfitted_steps, (last_name, model.estimator)])
     if name == REGRESSOR and model.estimator is not None and (map_ := model.law_.target_map) is not None:
         model.estimator = TransformedTargetRegressor(model.estimator, func=map_.forward, inverse_func=map_.inverse)
     return model
 
 
 def _rename_steps(steps: Steps) -> Steps:
-    """Return ``steps``, pairs (name, transformer), with distinct names; those of nested pipelines may share one."""
+    """Return a pipeline's transformers with distinct names: one that occurred before has its position appended.
+
+    In nested pipelines two transformers may have the same name.
+    """
     names = [name for name, _ in steps]
     return [(f"{name}-{i}" if name in names[:i] else name, step) for i, (name, step) in enumerate(steps)]
 
 
 def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
-    """Give an estimator of class ``name`` its fitted attributes, a dictionary that `parts_of` returned.
+    """Make ``model``, an estimator of class ``name``, fitted by the attributes ``fitted`` that `parts_of` returned.
 
-    Raises a ValueError if they do not suit each other, or the estimator.
+    Raises a ValueError if the attributes do not suit each other, or the model's parameters.
     """
     raw = bool(vars(model).get("_steps"))
+    chosen = fitted.pop("chosen", None)
     if name == REGRESSOR:
         _check_parameters(name, model)
-        vars(model).update(
-            {"forest_": None, "oob_distribution_": None, "coverage_by_value_": None}
-            | check_fitted_numbers(name, fitted, raw=raw)
-        )
+        absent_attributes = {"forest_": None, "oob_distribution_": None, "coverage_by_value_": None}
+        vars(model).update(absent_attributes | check_fitted_numbers(name, fitted, raw=raw))
         model.bound_ = law_of(vars(model))
+        # Earlier files of regressors lack them.
+        model._chosen = model._choices() if chosen is None else _check_choices(name, model, chosen)
         return
-    sample, chosen = (fitted.pop(key, None) for key in ("sample", "chosen"))  # unknown to `check_fitted`
+    sample = fitted.pop("sample", None)  # which `check_fitted` does not know
     if isinstance(chosen, dict):
         chosen = update_algorithm(chosen)
     fitted = check_fitted(name, fitted, raw=raw)
@@ -258,6 +272,7 @@ def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
 
 
 def _check_parameters(name: str, model: Any) -> None:
+    """Raise a ValueError unless ``model``, an estimator of class ``name``, takes its own parameters."""
     try:
         model._check_parameters()
     except (TypeError, ValueError, AttributeError) as error:
@@ -265,16 +280,26 @@ def _check_parameters(name: str, model: Any) -> None:
 
 
 def _check_choices(name: str, model: Any, chosen: Any) -> dict[str, Any]:
-    """Return ``chosen``, the settings of the model's fit by name; raise a ValueError unless the model takes them."""
+    """Return ``chosen``, {setting: value} of the fit that a file kept; raise a ValueError if a setting is not sound.
+
+    ``model`` is an estimator of class ``name`` with the file's parameters, which are checked, too. The settings must be
+    those in the model's `_choices`.
+    """
     _check_parameters(name, model)
     try:
         settings = model._choices()
         if not isinstance(chosen, dict) or set(chosen) != set(settings):
             raise broken(name, "choices")
-        if parameters := {key: value for key, value in chosen.items() if key in model.get_params(deep=False)}:
+        parameter_names = model.get_params(deep=False)
+        parameters = {key: value for key, value in chosen.items() if key in parameter_names}
+        if parameters:
+            # A new model checks the values that its parameters had in the fit.
             type(model)(**parameters)._check_parameters()
-        # Settings that are no parameters, such as whether NaN is allowed, are bools.
-        elif not all(isinstance(value, bool) for value in chosen.values()):
+        elif not all(
+            value in ("float32", "float64") if key == "dtype" else isinstance(value, bool)
+            for key, value in chosen.items()
+        ):
+            # Settings that are no parameters, such as whether NaN is allowed, are bools, but for the type of numbers.
             raise broken(name, "choices")
     except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"the file's {name} has a parameter that it does not take: {error}") from error
@@ -282,20 +307,23 @@ def _check_choices(name: str, model: Any, chosen: Any) -> dict[str, Any]:
 
 
 def _sample_of(name: str, parts: Any, classes: np.ndarray) -> Presorted:
-    """Return the sorted training set of a transductive estimator from ``parts``: columns, labels, classes and values.
+    """Return the sorted training set of a transductive estimator from ``parts``, the "sample" of `parts_of`.
 
-    ``name`` is the estimator's class, ``classes`` has its labels. Raises a ValueError if one is absent or not sound.
+    ``parts`` has the columns, the labels of the classes, and each row's class and values. ``name`` is the estimator's
+    class, ``classes`` are the labels that the file gives it. Raises a ValueError if a part is absent or not sound.
     """
     try:
-        columns, label, values = parts["columns"], np.asarray(parts["label"]), np.asarray(parts["values"], np.float32)
+        columns = parts["columns"]
+        label = np.asarray(parts["label"])  # the class of each row
+        values = np.asarray(parts["values"], np.float32)
         labels = tuple(parts["labels"])
         fits = values.shape == (len(label), columns.number) and label.dtype.kind == "i" and len(labels) >= 2
         fits &= labels == tuple(classes.tolist())
     except (KeyError, TypeError, AttributeError) as error:
         raise broken(name, "sample") from error
-    codes = values[:, columns.is_nominal] if fits else values
     if not fits or label.min(initial=0) < 0 or label.max(initial=0) >= len(labels) or np.isinf(values).any():
         raise broken(name, "sample")
+    codes = values[:, columns.is_nominal]
     if np.any((codes < 0) | (codes > 2**24) | (codes != np.rint(codes))) or 0 in values.shape:
         raise broken(name, "sample")
     return sorted_sample(columns, labels, label, values)

@@ -17,27 +17,30 @@ FORMAT_VERSION = 1
 """Version of the document's format, its "form", that this jaxunc writes, and the newest that it reads."""
 LARGEST_DOCUMENT = 2**24
 """Most characters of a document; it is short, since long lists are arrays."""
-KEY = "jaxunc"
+KEY = "jaxunc"  # name of the document in the header's metadata
 PLAIN = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"}
 """Dtypes of arrays that files hold."""
 
 
 class Content(NamedTuple):
-    """Contents of a file: its document and its arrays."""
+    """Contents of a file: its document, and its arrays by name."""
 
     document: dict[str, Any]
     arrays: dict[str, np.ndarray]
 
 
 class Header(NamedTuple):
-    """Header of a file: its document, and the shapes and types of its arrays."""
+    """Header of a file: its document, and the shape and type of each array, by name."""
 
     document: dict[str, Any]
     shapes: dict[str, tuple[tuple[int, ...], str]]
 
 
 def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a document and arrays to a file in one step: a reader sees the whole old file, or the whole new one."""
+    """Write a document and arrays to the file ``path`` in one step: nobody sees a file that is partly written.
+
+    Raises a ValueError if the document is too long, and an OSError if the file cannot be written.
+    """
     path = Path(path)
     text = text_of(document)
     if path.is_dir():
@@ -50,7 +53,7 @@ def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.nd
     try:
         # C order: safetensors writes strided arrays in the wrong order, without an error.
         save_file({key: np.asarray(array, order="C") for key, array in arrays.items()}, name, metadata={KEY: text})
-        # Only its owner can read a file of mkstemp; a saved model has the rights of any new file.
+        # A file of mkstemp can be read by its owner alone; a saved model has the rights of any new file.
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(name, 0o666 & ~mask)
@@ -62,7 +65,7 @@ def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.nd
 
 
 def text_of(document: dict[str, Any]) -> str:
-    """Return the document as JSON; raise a ValueError if it is too long."""
+    """Return a document as JSON; raise a ValueError if it has more than `LARGEST_DOCUMENT` characters."""
     text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     if len(text) > LARGEST_DOCUMENT:
         raise ValueError(f"the description of this object takes {len(text)} characters; a file has {LARGEST_DOCUMENT}.")
@@ -70,7 +73,10 @@ def text_of(document: dict[str, Any]) -> str:
 
 
 def read(path: str | Path) -> Content:
-    """Return the document and the arrays of a file; raise a ValueError if the file is damaged, or not jaxunc's."""
+    """Return the document and the arrays of a file; raise a ValueError if it is damaged, or not of `jaxunc.save`.
+
+    Raises an OSError if the file does not exist or cannot be read.
+    """
     _check_path(path)
     try:
         # Not mapped into memory: if the file is cut off meanwhile, access to missing pages would kill the process.
@@ -84,7 +90,7 @@ def read(path: str | Path) -> Content:
 
 
 def check_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Raise a ValueError, which names ``path``, unless dtypes are those of `PLAIN`, and bytes of bools are 0 or 1."""
+    """Raise a ValueError, which names ``path``, for dtypes not in `PLAIN`, and for bools whose bytes are not 0 or 1."""
     for name, array in arrays.items():
         if array.dtype.name not in PLAIN:
             raise _damaged(path, f"{name} is of type {array.dtype}")
@@ -94,21 +100,26 @@ def check_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def read_header(path: str | Path) -> Header:
-    """Return a file's document, and its arrays' shapes and types without reading them; raise a ValueError as `read`."""
+    """Return a file's document, and the shapes and types of its arrays, which are not read.
+
+    Raises the errors of `read`.
+    """
     _check_path(path)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             document = document_of(path, (file.metadata() or {}).get(KEY))
             slices = {name: file.get_slice(name) for name in list(file.keys())}
-            return Header(document, {name: (tuple(s.get_shape()), s.get_dtype()) for name, s in slices.items()})
+            shapes = {name: (tuple(array.get_shape()), array.get_dtype()) for name, array in slices.items()}
+            return Header(document, shapes)
     except (SafetensorError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise _damaged(path, str(error)) from error
 
 
 def _metadata(content: bytes) -> Any:
-    """Return the ``__metadata__`` of a file's content that safetensors has loaded; None if the header has none."""
+    """Return the ``__metadata__`` in the header of a file with the bytes ``content``; None if it has none."""
     # The first eight bytes are the length of the header, which follows.
-    return json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__")
+    length = int.from_bytes(content[:8], "little")
+    return json.loads(content[8 : 8 + length]).get("__metadata__")
 
 
 def _check_path(path: str | Path) -> None:
@@ -124,9 +135,9 @@ def _check_path(path: str | Path) -> None:
 
 
 def document_of(path: str | Path, text: str | None) -> dict[str, Any]:
-    """Return the document that a text holds as JSON; raise a ValueError unless this version reads its format.
+    """Return the document that ``text`` holds as JSON; raise a ValueError if this version of jaxunc does not read it.
 
-    ``path`` names the file in messages. None for the text means that the header has no document.
+    A file without a document has None for the text, which raises the error, too. ``path`` names the file in messages.
     """
     if text is None:
         raise ValueError(f"{path} is a file of safetensors, but none of jaxunc: its header has no entry {KEY!r}.")
@@ -148,10 +159,12 @@ def document_of(path: str | Path, text: str | None) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> None:
+    """Raise a ValueError for a constant, such as NaN, that Python's reader of JSON takes, but JSON does not have."""
     raise ValueError(f"{name} is no JSON")
 
 
 def _damaged(path: str | Path, why: str) -> ValueError:
+    """Return the error for a damaged file; ``why`` is the reason, after a colon."""
     return ValueError(
         f"{path} is damaged, or no file that jaxunc.save wrote: {why[:300]}. (jaxunc.from_any reads other libraries'.)"
     )
@@ -204,64 +217,85 @@ def describe(path: str | Path) -> Description:
         If there is no such file, or it cannot be read.
     """
     header = read_header(path)
-    root = header.document["object"]
     # A header is unchecked: entries of an unexpected type are passed over, without an error.
-    root = root if isinstance(root, dict) else {}
-    nodes = list(_within(root, 0))
-    forest = _fields(nodes, "Forest")
+    root = _as_dict(header.document["object"])
+    nodes = list(_within(root, depth=0))
     columns = _fields(nodes, "Columns")
-    # The children of nodes are an array [trees nodes].
-    shape = next((shape for name, (shape, _) in header.shapes.items() if name.endswith("child")), (None, None))
-    names, labels = _entries(columns.get("names")), _entries(forest.get("class_labels"))
+    fitted = _as_dict(root.get("fitted"))
+    names = _entries(columns.get("names"))
     n_columns = columns.get("number")
-    fitted = root.get("fitted")
-    fitted = fitted if isinstance(fitted, dict) else {}
-    if (steps := _steps(fitted.get("transformers"))) is not None:
-        raw = fitted.get("feature_names_in_")
-        n_columns, names = fitted.get("n_features_in_"), _entries(raw.get("labels") if isinstance(raw, dict) else None)
-    if _kind(root) == REGRESSOR:  # the classes of a regressor's forest are bins of a number
-        labelled = fitted.get("feature_names_in_")
-        names, labels = names or _entries(labelled.get("labels") if isinstance(labelled, dict) else None), None
-    params = root.get("params")
-    plain_params = {k: v for k, v in params.items() if not isinstance(v, dict)} if isinstance(params, dict) else {}
+    labels = _entries(_fields(nodes, "Forest").get("class_labels"))
+    names_in_fit = _entries(_as_dict(fitted.get("feature_names_in_")).get("labels"))
+    steps = _steps(fitted.get("transformers"))
+    if steps is not None:  # the columns of the data are those of the pipeline
+        names = names_in_fit
+        n_columns = fitted.get("n_features_in_")
+    if _kind(root) == REGRESSOR:
+        names = names or names_in_fit
+        labels = None  # the classes of a regressor's forest are bins of a number
+    params = _as_dict(root.get("params"))
+    n_trees, n_nodes = _tree_sizes(header.shapes)
     return Description(
         kind=_kind(root),
         version=str(header.document.get("version"))[:40],
         combiner=_combiner(root),
-        n_trees=shape[0] if len(shape) == 2 else None,
-        n_nodes=shape[1] if len(shape) == 2 else None,
+        n_trees=n_trees,
+        n_nodes=n_nodes,
         columns=n_columns if isinstance(n_columns, int) else None,
         column_names=names,
         class_labels=labels,
         arrays=header.shapes,
         n_bytes=Path(path).stat().st_size,
-        parameters=plain_params,
+        parameters={name: value for name, value in params.items() if not isinstance(value, dict)},
         pipeline=steps,
     )
 
 
+def _as_dict(node: Any) -> dict:
+    """Return a node of a document if it is a dict, else an empty dict."""
+    return node if isinstance(node, dict) else {}
+
+
+def _tree_sizes(shapes: dict[str, tuple[tuple[int, ...], str]]) -> tuple[int | None, int | None]:
+    """Return the numbers of trees and of nodes of a tree, by {name of an array: (shape, type)}; None without trees."""
+    # The children of nodes are an array [trees nodes].
+    shape = next((shape for name, (shape, _) in shapes.items() if name.endswith("child")), ())
+    if len(shape) != 2:
+        return None, None
+    n_trees, n_nodes = shape
+    return n_trees, n_nodes
+
+
 def _steps(node: Any) -> tuple | None:
-    parts = node.get("dict") if isinstance(node, dict) else None
-    return _entries(parts.get("steps")) if isinstance(parts, dict) else None
+    """Return the descriptions of a pipeline's transformers, from the document's node for them; None without any."""
+    return _entries(_as_dict(_as_dict(node).get("dict")).get("steps"))
 
 
 def _within(node: Any, depth: int) -> Iterator[dict]:
-    """Yield all dicts that a document's node holds, itself first; no deeper than 64, to bound the recursion."""
+    """Yield all dicts within a document's node, itself first if it is a dict.
+
+    ``depth`` is the number of nodes around it; those deeper than 64 are passed over, to bound the recursion.
+    """
     if depth > 64:
         return
+    parts: Any = ()
     if isinstance(node, dict):
         yield node
-    for part in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        parts = node.values()
+    elif isinstance(node, list):
+        parts = node
+    for part in parts:
         yield from _within(part, depth + 1)
 
 
 def _fields(nodes: list[dict], name: str) -> dict[str, Any]:
-    fields = next((node["fields"] for node in nodes if node.get("class") == name and "fields" in node), {})
-    return fields if isinstance(fields, dict) else {}
+    """Return {field: node} of the first node of the class ``name``; empty if there is none."""
+    return _as_dict(next((node["fields"] for node in nodes if node.get("class") == name and "fields" in node), {}))
 
 
 def _entries(node: Any) -> tuple | None:
-    entries = node.get("tuple") if isinstance(node, dict) else None
+    """Return the tuple that a document's node describes; None for a node that describes no tuple of plain values."""
+    entries = _as_dict(node).get("tuple")
     if not isinstance(entries, list) or any(isinstance(entry, dict | list) for entry in entries):
         return None
     return tuple(entries)
@@ -277,5 +311,6 @@ def _kind(root: dict) -> str:
 
 
 def _combiner(root: dict) -> str | None:
-    node = root.get("combiner") or (root.get("fitted") or {}).get("combiner_") if isinstance(root, dict) else None
+    """Return the name of the combiner of the object that a document's root describes; None without one."""
+    node = root.get("combiner") or (root.get("fitted") or {}).get("combiner_")
     return str(node["class"])[:100] if isinstance(node, dict) and "class" in node else None

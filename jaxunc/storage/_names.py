@@ -1,4 +1,4 @@
-"""Names in files: of classes and scorers, and of attributes of fitted estimators, with checks of these attributes."""
+"""Names in files: of classes, scorers, and attributes of fitted estimators; and checks of these attributes."""
 
 import importlib
 import inspect
@@ -22,7 +22,7 @@ SKLEARN = {
     for name, module in _SKLEARN_MODULES.items()
     for kind in ("Classifier", "Regressor")
 }
-"""Models of scikit-learn that a fitted estimator may have been made from; a file holds their settings."""
+"""{model of scikit-learn: its module} of models that an estimator's parameter may hold; files have their settings."""
 
 REGRESSOR = "UncertainForestRegressor"
 """The estimator that predicts numbers."""
@@ -32,19 +32,21 @@ ESTIMATORS = (
 )
 
 FORMER_CLASSES = {"Blend": "Stack", "Counting": "CountSet", "TreeEnsemble": "AdditiveTrees"}
-"""Names of classes in files of version 0.2.0, and their names now."""
+"""{name of a class in files of version 0.2.0: its name now}."""
 
 
 def update_algorithm(params: dict[str, Any]) -> dict[str, Any]:
-    """Return ``params``, parameters in a file, with transduction's former algorithm ``"nodes"`` as ``"grouped"``."""
-    return params | {"algorithm": "grouped"} if str(params.get("algorithm")) == "nodes" else params
+    """Return an estimator's parameters in a file; the former name "nodes" of an algorithm is replaced by "grouped"."""
+    is_former = str(params.get("algorithm")) == "nodes"
+    return params | {"algorithm": "grouped"} if is_former else params
 
 
 @lru_cache(1)
 def classes() -> dict[str, type]:
-    """Return {name in files: class} of all classes that files may name; former names are among the keys."""
-    rooms = (combiners, decisions, regression, smoothing)
-    combiner_classes = {name: part for room in rooms for name, part in vars(room).items() if _is_combiner(part)}
+    """Return {name in files: class} of the library's classes that files may name; former names are keys, too."""
+    combiner_classes = {}
+    for room in (combiners, decisions, regression, smoothing):
+        combiner_classes |= {name: part for name, part in vars(room).items() if _is_combiner(part)}
     array_classes = (Forest, Trees, Forks, CountSet, Columns, Levels, LevelsOfYdf, LevelsOfCatBoost, AdditiveTrees)
     regressor_classes = (
         regression.LeafMoments,
@@ -60,13 +62,15 @@ def classes() -> dict[str, type]:
 
 @lru_cache(1)
 def scorer_names() -> dict[str, Callable]:
+    """Return {name in files: function} of the library's scorers."""
     return scorers.FUNCTIONS_OF_COUNTS
 
 
 def name_of(part: Any, names: dict[str, Any]) -> str:
-    """Return the name in files of a class or function, ``part``: a key of ``names``, or ``module:name`` for a user's.
+    """Return the name in files of ``part``, a class or a function: of a user's it is ``module:name``.
 
-    Raises a TypeError if ``part`` has no name by which it could be found again.
+    ``names`` is {name in files: class or function} of the library's. Raises a TypeError if ``part`` has no name by
+    which it could be found again.
     """
     if names.get(getattr(part, "__name__", "")) is part:
         return part.__name__
@@ -80,15 +84,17 @@ def name_of(part: Any, names: dict[str, Any]) -> str:
 
 
 def qualified_name(part: Any) -> str:
-    """Return ``module:name`` of ``part``, a class or function; "" for an object without a module or a name."""
-    module, name = getattr(part, "__module__", None), getattr(part, "__qualname__", None)
+    """Return ``module:name`` of ``part``, a class or a function; "" for an object without a module or a name."""
+    module = getattr(part, "__module__", None)
+    name = getattr(part, "__qualname__", None)
     return f"{module}:{name}" if module and name else ""
 
 
 def find(name: Any, names: dict[str, Any], trusted: Iterable[Any], what: str) -> Any:
-    """Return the class or function that a file calls ``name``: one of the library's ``names``, or of ``trusted``.
+    """Return the class or function that a file calls ``name``: one of the library's, or of a user's list ``trusted``.
 
-    Raises a ValueError, in which ``what`` says what was looked for, for any other name.
+    ``names`` is {name in files: class or function} of the library's. Raises a ValueError for any other name; ``what``
+    is "class" or "scorer" in its message.
     """
     if isinstance(name, str) and name in names:
         return names[name]
@@ -105,35 +111,37 @@ def find(name: Any, names: dict[str, Any], trusted: Iterable[Any], what: str) ->
 
 
 def sklearn_class(name: Any) -> type:
+    """Return the class of scikit-learn that a file calls ``name``; raise a ValueError unless it is in `SKLEARN`."""
     if not isinstance(name, str) or name not in SKLEARN:
         raise ValueError(f"the file names the model {name!r:.100}; known are {', '.join(SKLEARN)}.")
     return getattr(importlib.import_module(SKLEARN[name]), name)
 
 
 def _is_combiner(part: Any) -> bool:
+    """Return whether ``part`` is a class of combiners other than `Combiner` itself."""
     return inspect.isclass(part) and issubclass(part, Combiner) and part is not Combiner
 
 
 ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_", "calibration_")
-"""Names of attributes that are NumPy arrays."""
+"""Names of fitted attributes that are NumPy arrays."""
 OF_NUMBERS = {"moments_": LeafMoments | LeafScales, "bins_": TargetBins, "law_": NumberLaw, "_reads_given": bool}
-"""Names of attributes that only a regressor has, and their types."""
+"""{fitted attribute: its type} of attributes that a regressor has, and no classifier."""
 KEPT = (*ARRAYS, *OF_NUMBERS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns", "_raw_types")
-"""Names of fitted attributes that files hold, besides the sample of transduction: those that answers read."""
+"""Names of the fitted attributes that files hold, since answers read them; a sample of transduction is kept apart."""
 
 
 def check_fitted(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
-    """Return a classifier's fitted attributes; raise a ValueError unless they are complete and suit each other.
+    """Return ``fitted``, {fitted attribute: value} of a classifier of class ``name`` in a file, if it is sound.
 
-    ``name`` is the classifier's class. With ``raw`` a pipeline reads raw columns, whose number may differ from the
-    number of the forest's columns.
+    Raises a ValueError unless the attributes are complete and suit each other. With ``raw`` a pipeline reads raw
+    columns, whose number may differ from that of the forest's columns.
     """
     if unknown := sorted(set(fitted) - set(KEPT)):
         raise ValueError(f"the file gives {name} the attributes {unknown[:5]}, which it does not have.")
     kinds: dict[str, Any] = {**dict.fromkeys(ARRAYS, np.ndarray), "n_features_in_": int, "oob_score_": float}
     kinds |= {"forest_": Forest, "combiner_": Combiner, "_columns": Columns, "_raw_types": tuple}
     needs_forest = has_forest(name)
-    required = {"classes_", *(("forest_", "combiner_") if needs_forest else ())}
+    required = {"classes_", "forest_", "combiner_"} if needs_forest else {"classes_"}
     n_columns = _check_kinds(name, fitted, required, kinds, raw=raw)
     labels = fitted["classes_"]
     if labels.ndim != 1 or len(labels) < 2:
@@ -147,17 +155,22 @@ def check_fitted(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dic
     return fitted
 
 
-def _check_kinds(name: str, fitted: dict[str, Any], needed: set[str], kinds: dict[str, Any], *, raw: bool) -> int:
-    """Return the number of columns in the ``fitted`` attributes; raise a ValueError if these are not sound.
+def _check_kinds(name: str, fitted: dict[str, Any], required: set[str], kinds: dict[str, Any], *, raw: bool) -> int:
+    """Return the number of columns that an estimator was fitted to, by ``fitted``, {fitted attribute: value} in a file.
 
-    All attributes in ``needed`` must be present, each of its type in ``kinds``. ``name`` is the estimator's class; with
-    ``raw`` a pipeline reads raw columns.
+    ``name`` is the estimator's class; with ``raw`` a pipeline reads raw columns. Raises a ValueError unless the
+    attributes in ``required`` are present, and all have their types in ``kinds``. Names and types of columns must have
+    an entry for each column.
     """
-    lacks_columns = raw and "n_features_in_" not in fitted  # a pipeline that reads texts has no columns
-    for attribute in sorted(needed | set(fitted) | (set() if lacks_columns else {"n_features_in_"})):
+    attributes = required | set(fitted)
+    if not raw:  # a pipeline that reads texts has no number of columns
+        attributes.add("n_features_in_")
+    for attribute in sorted(attributes):
         if not isinstance(fitted.get(attribute), kinds[attribute]):
             raise broken(name, attribute)
-    n_columns, names, types = fitted.get("n_features_in_", 1), fitted.get("feature_names_in_"), fitted.get("_raw_types")
+    n_columns = fitted.get("n_features_in_", 1)
+    names = fitted.get("feature_names_in_")
+    types = fitted.get("_raw_types")
     if isinstance(n_columns, bool) or n_columns < 1:
         raise broken(name, "n_features_in_")
     if names is not None and names.shape != (n_columns,):
@@ -168,47 +181,57 @@ def _check_kinds(name: str, fitted: dict[str, Any], needed: set[str], kinds: dic
 
 
 def check_fitted_numbers(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
-    """Return a regressor's fitted attributes; raise a ValueError unless they are complete and suit each other.
+    """Return ``fitted``, {fitted attribute: value} of a regressor of class ``name`` in a file, if it is sound.
 
-    ``name`` is the regressor's class. With ``raw`` a pipeline reads raw columns, whose number may differ from the
-    number of the trees' columns.
+    Raises a ValueError unless the attributes are complete and suit each other. With ``raw`` a pipeline reads raw
+    columns, whose number may differ from that of the trees' columns.
     """
-    kinds = {**OF_NUMBERS, "n_features_in_": int, "forest_": Forest, "feature_names_in_": np.ndarray}
-    kinds["_raw_types"] = tuple
+    kinds: dict[str, Any] = {**OF_NUMBERS, "n_features_in_": int, "forest_": Forest}
+    kinds |= {"feature_names_in_": np.ndarray, "_raw_types": tuple}
     if unknown := sorted(set(fitted) - set(kinds)):
         raise ValueError(f"the file gives {name} the attributes {unknown[:5]}, which it does not have.")
     n_columns = _check_kinds(name, fitted, set(OF_NUMBERS), kinds, raw=raw)
-    trees, n_bins, forest = fitted["moments_"].kept.trees, fitted["bins_"].n_bins, fitted.get("forest_")
+    trees = fitted["moments_"].kept.trees
+    n_bins = fitted["bins_"].n_bins
+    forest = fitted.get("forest_")
     if trees.n_features != n_columns and not raw:
         raise broken(name, "n_features_in_ and feature_names_in_")
     # With a single bin, and for boosted models, there is no forest of bin counts.
-    if (forest is None) != (n_bins == 1 or isinstance(fitted["moments_"], LeafScales)) or (
-        forest is not None and (forest.class_labels != tuple(range(n_bins)) or forest.n_features != trees.n_features)
-    ):
+    lacks_forest = n_bins == 1 or isinstance(fitted["moments_"], LeafScales)
+    if (forest is None) != lacks_forest:
+        raise broken(name, "forest_ and bins_")
+    if forest is not None and (forest.class_labels != tuple(range(n_bins)) or forest.n_features != trees.n_features):
         raise broken(name, "forest_ and bins_")
     return fitted
 
 
 def law_of(fitted: dict[str, Any]) -> BoundLaw:
-    """Return the bound law that answers for a regressor with these fitted attributes."""
+    """Return the bound law that answers for a regressor; ``fitted`` is {fitted attribute: value}."""
     return BoundLaw(fitted["moments_"], fitted["bins_"], fitted.get("forest_"), fitted["law_"])
 
 
-def _is_calibration(kept: np.ndarray | None, n_classes: int) -> bool:
-    """Return whether ``kept`` is None or calibration rows: a probability, a class of ``n_classes``, maybe a weight."""
-    if kept is None:
+def _is_calibration(rows: np.ndarray | None, n_classes: int) -> bool:
+    """Return whether ``rows``, the attribute ``calibration_``, is None or an array of sound calibration rows.
+
+    A row has a probability, a class of ``n_classes``, and perhaps a weight.
+    """
+    if rows is None:
         return True
-    if kept.dtype != np.float32 or kept.ndim != 2 or kept.shape[1] not in (2, 3):
+    if rows.dtype != np.float32 or rows.ndim != 2 or rows.shape[1] not in (2, 3):
         return False
-    probability, position, *weight = kept.T  # classes are floats, too, in one array of float32
-    sound = (probability >= 0) & (probability <= 1.001) & (position >= 0) & (position < n_classes) & (position % 1 == 0)
-    return bool(np.all(sound) and all(np.all((part > 0) & np.isfinite(part)) for part in weight))
+    probability, classes, *weights = rows.T  # classes are floats, too, in one array of float32
+    are_probabilities = (probability >= 0) & (probability <= 1.001)
+    are_classes = (classes >= 0) & (classes < n_classes) & (classes % 1 == 0)
+    if not np.all(are_probabilities & are_classes):
+        return False
+    return all(bool(np.all((weight > 0) & np.isfinite(weight))) for weight in weights)
 
 
 def has_forest(name: str) -> bool:
-    """Return whether the estimator of class ``name`` answers by a forest; transduction keeps a sample instead."""
+    """Return whether estimators of class ``name`` answer by a forest; those of transduction keep a sample instead."""
     return name != "TransductiveTreeClassifier"
 
 
 def broken(name: str, attribute: str) -> ValueError:
+    """Return the error for an ``attribute`` in a file that is absent or damaged; ``name`` is the estimator's class."""
     return ValueError(f"the file's {name} has no {attribute} that fits the rest of it.")

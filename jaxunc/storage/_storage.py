@@ -1,6 +1,6 @@
 """Saving and loading: to and from files, and to and from states of arrays and texts.
 
-A state is the contents of a file, for writers that cannot write arrays of JAX, such as skops.
+A state holds what a file holds, as a dict: for writers of objects that cannot write arrays of JAX, such as skops.
 """
 
 import os
@@ -21,9 +21,9 @@ from ._file import FORMAT_VERSION, check_arrays, document_of, read, text_of, wri
 from ._names import ESTIMATORS, KEPT, update_algorithm
 
 COMBINER_PARAMETERS = ("combiner", "combiner_options", "mass")
-"""Parameters that name or hold combiners and scorers: a state encodes them, as it does all that holds arrays of JAX."""
+"""Parameters that name or hold combiners and scorers: states have them encoded, like all that holds arrays of JAX."""
 MADE_ANEW = ("bound_", "_chosen", "learned_", "oob_distribution_")
-"""Attributes that states lack: some are made of others, and no answer reads the rest."""
+"""Attributes that states lack: some are made of other attributes, and no answer reads the others."""
 
 
 def save(path: str | Path, x: Any) -> None:
@@ -126,23 +126,23 @@ def load(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
     Files are data: a file is checked as a whole before an object is made of it, and a hostile file costs no more memory
     than its size. Floats have the precision of JAX's settings.
     """
-    return _decode(path, known, None)
+    return _decode(path, known, estimator=None)
 
 
 def load_answering(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
-    """Return what `load` returns, but a fitted estimator as a `StoredEstimator`, which answers without scikit-learn.
+    """Return the object that `save` wrote; a fitted estimator as a `StoredEstimator`, which needs no scikit-learn.
 
-    ``known`` has a user's classes and functions, as for `load`. Estimators of transduction or with a pipeline need
-    scikit-learn: they are returned whole, as by `load`.
+    ``path`` and ``known`` are as for `load`. Estimators of transduction or with a pipeline need scikit-learn to answer:
+    they are returned whole, as by `load`.
     """
-    return _decode(path, known, partial(load, path, known=known))
+    return _decode(path, known, estimator=partial(load, path, known=known))
 
 
 def _decode(path: str | Path, known: Sequence[Any], estimator: Callable[[], Any] | None) -> Any:
-    """Return the object that a file holds; raise a ValueError if the file is damaged.
+    """Return the object in the file ``path``; raise a ValueError if the file is damaged.
 
-    ``known`` has a user's classes and functions that the file may name. ``estimator`` loads the file's estimator when
-    it is needed; None to load it at once.
+    ``known`` has a user's classes and functions that the file may name. With ``estimator``, a function that loads the
+    file's estimator whole, an estimator is returned as a `StoredEstimator`; with None it is returned whole.
     """
     check_collection("known", known, "a list of classes and functions")
     content = read(path)
@@ -153,21 +153,23 @@ def _decode(path: str | Path, known: Sequence[Any], estimator: Callable[[], Any]
 
 
 def state_of(x: Any) -> dict[str, Any]:
-    """Return the state, of arrays and texts, of an object that `jaxunc.save` takes.
+    """Return the state of an object that `jaxunc.save` takes: a dict without arrays of JAX.
 
-    The state of an estimator also holds parameters and attributes that the writer itself can write, such as
-    scikit-learn's forest. Callbacks become None. Raises a TypeError that names what a file cannot hold.
+    Under `IN_FILES` the dict has the object as files hold it. The state of an estimator also has attributes, by name,
+    which any writer of objects can write, such as scikit-learn's forest. Callbacks become None. Raises a TypeError that
+    names what a file cannot hold.
     """
     return _state_of_estimator(x) if _estimator_name(x) else {IN_FILES: _encode(x)}
 
 
 def set_state(x: Any, state: dict[str, Any]) -> None:
-    """Give a new object the state that `state_of` returned; raise a ValueError if ``state`` is not such a state."""
+    """Give ``x``, a new object, the state that `state_of` returned; raise a ValueError for an unsound ``state``."""
     what = f"the state of a {type(x).__name__}"
     try:
         content = _read(what, state[IN_FILES])
         if name := _estimator_name(x):
-            _set_estimator(x, name, {key: part for key, part in state.items() if key != IN_FILES}, content)
+            attributes = {key: part for key, part in state.items() if key != IN_FILES}
+            _set_estimator(x, name, attributes, content)
         elif type(content) is type(x):
             vars(x).update(vars(content))
         else:
@@ -177,7 +179,7 @@ def set_state(x: Any, state: dict[str, Any]) -> None:
 
 
 def _encode(x: Any) -> dict[str, Any]:
-    """Return {"document": JSON, "arrays": {name: array}} of an object, as files hold it."""
+    """Return an object as files hold it: {"document": JSON, "arrays": {name: array}}."""
     # Imported here, since it imports the estimators, and they scikit-learn.
     from ._encode import Encoder
 
@@ -187,8 +189,12 @@ def _encode(x: Any) -> dict[str, Any]:
 
 
 def _read(what: str, state: Any) -> Any:
-    """Return the object of a state that `_encode` made; ``what`` names the state in messages."""
-    document, arrays = document_of(what, state["document"]), dict(state["arrays"])
+    """Return the object that `_encode` encoded in ``state``; ``what`` is the name of the state in messages.
+
+    Raises a ValueError if the state is damaged.
+    """
+    document = document_of(what, state["document"])
+    arrays = dict(state["arrays"])
     if not all(isinstance(array, np.ndarray) for array in arrays.values()):
         raise ValueError("its arrays are none.")
     check_arrays(what, arrays)
@@ -196,21 +202,24 @@ def _read(what: str, state: Any) -> Any:
 
 
 def _estimator_name(x: Any) -> str | None:
-    """Return the name of the class of `jaxunc.estimators` that x is an instance of, also by a subclass; else None."""
+    """Return the name of the library's class of estimators of which ``x`` is an instance; None for other objects."""
     names = (kind.__name__ for kind in type(x).__mro__ if kind.__module__.startswith("jaxunc.estimators."))
     return next((name for name in names if name in ESTIMATORS), None)
 
 
 def _state_of_estimator(model: Any) -> dict[str, Any]:
-    """Return an estimator's attributes by name; those that a writer cannot write itself are encoded under `IN_FILES`.
+    """Return the state of an estimator: {attribute: value}, and under `IN_FILES` what has to be encoded.
 
-    The callback ``progress`` becomes None.
+    Encoded are the fitted attributes that files hold, and parameters that are or may hold arrays of JAX. The callback
+    ``progress`` becomes None.
     """
     from ._estimators import parts_of
 
-    state = {name: None if name == "progress" else value for name, value in model._attributes().items()}
-    params = {name: value for name, value in state.items() if name in COMBINER_PARAMETERS or _holds_jax(value)}
-    state = {name: value for name, value in state.items() if name not in params}
+    attributes = model._attributes()
+    if "progress" in attributes:
+        attributes = attributes | {"progress": None}
+    params = {name: value for name, value in attributes.items() if name in COMBINER_PARAMETERS or _holds_jax(value)}
+    state = {name: value for name, value in attributes.items() if name not in params}
     encoded_parts: dict[str, Any] = {"params": params, "fitted": None}
     if hasattr(model, "bound_"):
         encoded_parts["fitted"] = parts_of(model, steps=False)["fitted"]  # the writer writes transformers itself
@@ -219,20 +228,23 @@ def _state_of_estimator(model: Any) -> dict[str, Any]:
 
 
 def _holds_jax(part: Any) -> bool:
+    """Return whether a value is or contains an array of JAX."""
     # A `Pickled` object may hold arrays of JAX, too.
     leaves = jax.tree.leaves(part, is_leaf=lambda node: isinstance(node, Pickled))
     return any(isinstance(leaf, jax.Array) for leaf in leaves)
 
 
-def _set_estimator(model: Any, name: str, state: dict[str, Any], kept: Any) -> None:
-    """Set the attributes of an estimator of class ``name``: plain ones from ``state``, decoded ones from ``kept``.
+def _set_estimator(model: Any, name: str, state: dict[str, Any], encoded: Any) -> None:
+    """Set the attributes of ``model``, an estimator of class ``name``, from its state.
 
-    ``kept`` is {"params": parameters, "fitted": fitted parts, or None before `fit`}.
+    ``state`` is {attribute: value} of the attributes that were not encoded. ``encoded`` has the others, decoded again:
+    {"params": parameters, "fitted": fitted attributes, or None before `fit`}. Raises a ValueError if they are not
+    sound.
     """
     from ._estimators import refit
 
-    if not isinstance(kept, dict) or set(kept) != {"params", "fitted"} or not isinstance(kept["params"], dict):
+    if not isinstance(encoded, dict) or set(encoded) != {"params", "fitted"} or not isinstance(encoded["params"], dict):
         raise ValueError("it holds no parameters and attributes.")
-    vars(model).update(update_algorithm(state | kept["params"]))
-    if kept["fitted"] is not None:
-        refit(model, name, kept["fitted"])
+    vars(model).update(update_algorithm(state | encoded["params"]))
+    if encoded["fitted"] is not None:
+        refit(model, name, encoded["fitted"])

@@ -1,6 +1,7 @@
-"""Which model answers each output: the model's combiner, further combiners bound with it, or a further model.
+"""Which model answers each output: the model itself, its forest with further combiners, or a further model.
 
-The columns of a row agree: sets and intervals are made of the row's probabilities (`Consistent`, `Reported`).
+`answerers_of` finds the models. The columns of a row agree: sets and intervals suit the row's probabilities and class
+(`Consistent`, `Reported`).
 """
 
 from collections.abc import Callable
@@ -20,8 +21,8 @@ from jaxunc.tables import Encoded
 from ._outputs import OUTPUTS, Outputs
 from ._training_rows import NeighbourModel, OutsideModel, TrainingRows
 
-Parts = dict[str | None, tuple[str, ...]]
-"""The outputs that a model's answer has, by the name of the combiner if several answer together, else by None."""
+OutputsByCombiner = dict[str | None, tuple[str, ...]]
+"""{name of a combiner: outputs of its answer} if several combiners answer together, else {None: outputs}."""
 
 
 class HowDecided(NamedTuple):
@@ -36,9 +37,9 @@ class HowDecided(NamedTuple):
 class Answerer(NamedTuple):
     """A model, and the outputs that are read from its answer."""
 
-    model: Any
+    model: Any  # a bound model
     outputs: tuple[str, ...]
-    part: str | None = None  # name of the combiner whose answer is read, if several combiners answer together
+    combiner_name: str | None = None  # name of the combiner whose answer is read, if several combiners answer together
     prefix: str = ""  # prefix of the names of columns
     beside: "Answerer | None" = None
     """Another answerer whose answer is used, too; None if there is no need.
@@ -52,16 +53,18 @@ class Answerer(NamedTuple):
 
     @property
     def models(self) -> tuple[Any, ...]:
-        """The bound models whose answers are read."""
+        """The bound models whose answers are needed: this one, and that of ``beside``."""
         return (self.model,) if self.beside is None else (self.model, self.beside.model)
 
     def read(self, answers: dict[int, Any]) -> Any:
-        """Return an answer with the columns of ``outputs``; ``answers`` are those of the models, by their ``id``."""
+        """Return the answer that has the columns of ``outputs``; ``answers`` is {id of a model: the model's answer}."""
         answer = answers[id(self.model)]
-        answer = answer if self.part is None else answer[self.part]
+        if self.combiner_name is not None:
+            answer = answer[self.combiner_name]
+        answer_beside = None if self.beside is None else self.beside.read(answers).answer
         if self.is_report:
-            return Reported(answer, None if self.beside is None else self.beside.read(answers).answer)
-        interval = None if self.beside is None else self.beside.read(answers).answer.interval
+            return Reported(answer, answer_beside)
+        interval = None if answer_beside is None else answer_beside.interval
         return Consistent(answer, interval, self.deciding)
 
 
@@ -72,162 +75,209 @@ def answerers_of(
     column_names: tuple[str, ...] | None = None,
     training: TrainingRows | None = None,
 ) -> tuple[Answerer, ...]:
-    """Return the answerers of the named outputs; raise a ValueError for an output that nothing can answer.
+    """Return the answerers of all outputs that ``outputs`` names; raise a ValueError for an output without one.
 
-    If ``outputs`` names none, all outputs of the model's own answer are meant, but for "score". ``deciding`` has costs
-    and thresholds for decisions and sets. ``column_names`` name the columns of explanations; None for the forest's
-    names. ``training`` has the training rows, for outputs that compare with them; None without rows.
+    If ``outputs`` names none, the outputs of the model's own answer are meant, without "score". ``deciding`` has costs
+    and thresholds for decisions and sets. ``column_names`` name the columns of explanations; None stands for the
+    forest's names. ``training`` has the training rows for outputs that compare with them; None without such rows.
     """
-    parts = _parts(model.blank_answer())
+    by_combiner = _list_outputs(model.blank_answer())
     combiner = getattr(model, "combiner", None)
     kind = type(model if combiner is None else combiner).__name__
-    names = _default(parts, model) if outputs.names is None else tuple(dict.fromkeys(outputs.names))
-    decided_outputs = {"decision", *("set",) * (deciding.thresholds is not None)} & {*names}
-    if decided_outputs and not any("probability" in part for part in parts.values()):
+    names = _default_outputs(by_combiner, model) if outputs.names is None else tuple(dict.fromkeys(outputs.names))
+    need_probability = {"decision"} if deciding.thresholds is None else {"decision", "set"}
+    decided_outputs = need_probability & {*names}
+    if decided_outputs and not any("probability" in answered for answered in by_combiner.values()):
         raise ValueError(f"outputs {sorted(decided_outputs)} are made of probabilities, and {kind} answers none.")
     has_counts = isinstance(model, OfForest)
-    derived = _derived_outputs(parts, has_counts=has_counts)
-    direct_outputs = [
-        (part, tuple(name for name in names if name in (*answered, *derived * ("probability" in answered))))
-        for part, answered in parts.items()
-    ]
-    direct_outputs = [(part, answered) for part, answered in direct_outputs if answered]
+    derived = _list_derived_outputs(by_combiner, has_counts=has_counts)
+    direct_outputs = _list_direct_outputs(by_combiner, names, derived)
     unanswered = [name for name in names if not any(name in answered for _, answered in direct_outputs)]
-    # The interval of the model's probability is that of the report, widened to hold it.
-    needed = unanswered + ["interval"] * ("interval" in derived and "interval" in names)
+    needed = list(unanswered)
+    if "interval" in derived and "interval" in names:
+        needed.append("interval")  # of the cautious report, which is widened to hold the model's probability
     further_combiners = _make_combiners(needed, outputs) if has_counts else {}
-    makers = {name: MODELS[name] for name in unanswered if name in MODELS}
     request = Request(model, outputs, column_names, training)
-    further_models = {name: other for name, make in makers.items() if (other := make(request)) is not None}
+    further_models = _make_models(unanswered, request)
     if refused := {*unanswered}.difference(further_models, *(answered for _, answered in further_combiners.values())):
-        possible = sorted({name for part in parts.values() for name in part})
+        possible = sorted({name for answered in by_combiner.values() for name in answered})
         raise ValueError(f"outputs {sorted(refused)} are not what {kind} answers; it has {possible}.")
     answerers = _route(model, direct_outputs, further_combiners, unanswered)
     if "set" in unanswered:
-        answerers = _with_class(answerers, model, parts)
+        answerers = _with_class(answerers, model, by_combiner)
     answerers += [Answerer(other, (name,)) for name, other in further_models.items()]
     return tuple(answerer._replace(deciding=deciding) for answerer in answerers)
 
 
+def _list_direct_outputs(
+    by_combiner: OutputsByCombiner, names: tuple[str, ...], derived: tuple[str, ...]
+) -> list[tuple[str | None, tuple[str, ...]]]:
+    """Return pairs (combiner's name, those of the outputs ``names`` that its answer gives) of the model's answer.
+
+    An answer with probabilities gives the ``derived`` outputs, too. A combiner that gives none of the outputs is left
+    out. ``by_combiner`` has the outputs of the model's answer.
+    """
+    direct_outputs = []
+    for combiner_name, answered in by_combiner.items():
+        possible = (*answered, *derived) if "probability" in answered else answered
+        if chosen_outputs := tuple(name for name in names if name in possible):
+            direct_outputs.append((combiner_name, chosen_outputs))
+    return direct_outputs
+
+
+def _make_models(unanswered: list[str], request: "Request") -> dict[str, Any]:
+    """Return {output: model that answers it} of those ``unanswered`` outputs that a function in `MODELS` answers."""
+    models = {}
+    for name in unanswered:
+        if name in MODELS and (model := MODELS[name](request)) is not None:
+            models[name] = model
+    return models
+
+
 def _make_combiners(needed: list[str], outputs: Outputs) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
-    """Return {name: (combiner, its outputs in ``needed``)} of those `FURTHER_COMBINERS` that answer such outputs.
+    """Return {name: (combiner, outputs that it answers)} of those `FURTHER_COMBINERS` that answer ``needed`` outputs.
 
-    ``outputs`` has the settings of the combiners.
+    Only outputs in ``needed`` are listed. ``outputs`` has the settings of the combiners.
     """
-    by_part = {part: tuple(name for name in names if name in needed) for part, (names, _) in FURTHER_COMBINERS.items()}
-    return {part: (FURTHER_COMBINERS[part][1](outputs), names) for part, names in by_part.items() if names}
+    combiners = {}
+    for combiner_name, (answered, make) in FURTHER_COMBINERS.items():
+        if names := tuple(name for name in answered if name in needed):
+            combiners[combiner_name] = (make(outputs), names)
+    return combiners
 
 
-def _derived_outputs(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
-    """Return the outputs that are made of probabilities: "decision", and "set" and "interval" if ``parts`` lack them.
+def _list_derived_outputs(by_combiner: OutputsByCombiner, *, has_counts: bool) -> tuple[str, ...]:
+    """Return the outputs that are made of a model's probabilities: "decision", and perhaps "interval" and "set".
 
-    ``parts`` are the outputs of the model's answer. Intervals are made only with ``has_counts``, of a model with a
-    forest, whose leaf counts a cautious report reads.
+    The latter two are made if ``by_combiner``, the outputs of the model's answer, lack them. Intervals need
+    ``has_counts``: a model with a forest, whose leaf counts a cautious report reads.
     """
-    answered = {name for names in parts.values() for name in names}
-    return "decision", *(name for name in ("interval", "set") if name not in answered and (name == "set" or has_counts))
+    answered = {name for names in by_combiner.values() for name in names}
+    derived = ["decision"]
+    if has_counts and "interval" not in answered:
+        derived.append("interval")
+    if "set" not in answered:
+        derived.append("set")
+    return tuple(derived)
 
 
 def _route(
     model: Any, direct: list, further_combiners: dict[str, tuple[Combiner, tuple[str, ...]]], unanswered: list[str]
 ) -> list[Answerer]:
-    """Return the answerers of the model's combiner and of all further ones.
+    """Return the answerers of the model's own answer, and of the further combiners for its forest.
 
-    Further combiners (name: combiner, its outputs) are bound together, for one walk of the trees; the model's combiner
-    joins them if it is the only one. ``direct`` has pairs of a combiner's name in the model's answer, None for a single
-    one, and its outputs. ``unanswered`` are the outputs that none of these answers.
+    ``direct`` has the pairs of `_list_direct_outputs`, and ``further_combiners`` is what `_make_combiners` returned.
+    ``unanswered`` are the outputs that the model's own answer does not give. The further combiners are bound together,
+    so that trees are walked once; the model's combiner joins them if it is the only one.
     """
-    answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in direct]
+    answerers = [
+        Answerer(model, names, combiner_name, prefix=f"{combiner_name}_" if combiner_name else "")
+        for combiner_name, names in direct
+    ]
     if not further_combiners:
         return answerers
-    has_single_part = [part for part, _ in direct] == [None]
-    joins_model = model.combiner is not None and has_single_part
+    has_single_combiner = [combiner_name for combiner_name, _ in direct] == [None]
+    joins_model = model.combiner is not None and has_single_combiner
     combiners: dict[str, Any] = {"model": model.combiner} if joins_model else {}
-    combiners |= {part: combiner for part, (combiner, _) in further_combiners.items()}
+    combiners |= {combiner_name: combiner for combiner_name, (combiner, _) in further_combiners.items()}
     joint_model = model.with_rule(Together(**combiners))
     if joins_model:
-        answerers = [Answerer(joint_model, direct[0][1], "model")]
-    report_has_interval = "interval" in further_combiners.get("cautious", (None, ()))[1]
-    if report_has_interval and "interval" not in unanswered:
+        _, direct_names = direct[0]
+        answerers = [Answerer(joint_model, direct_names, "model")]
+    _, outputs_of_report = further_combiners.get("cautious", (None, ()))
+    if "interval" in outputs_of_report and "interval" not in unanswered:
         report = Answerer(joint_model, (), "cautious", is_report=True)  # its interval is widened to hold probabilities
         answerers = [entry._replace(beside=report) if "interval" in entry.outputs else entry for entry in answerers]
-    for part, (_, names) in further_combiners.items():
-        if part_outputs := tuple(name for name in names if name in unanswered):
-            answerers.append(Answerer(joint_model, part_outputs, part, is_report=part == "cautious"))
+    for combiner_name, (_, names) in further_combiners.items():
+        if chosen_outputs := tuple(name for name in names if name in unanswered):
+            answerers.append(
+                Answerer(joint_model, chosen_outputs, combiner_name, is_report=combiner_name == "cautious")
+            )
     return answerers
 
 
-def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> list[Answerer]:
-    """Return the answerers, with those of a cautious report's sets changed so that the sets hold the model's class.
+def _with_class(answerers: list[Answerer], model: Answering, by_combiner: OutputsByCombiner) -> list[Answerer]:
+    """Return the answerers, changed so that the sets of a cautious report hold the class that the model names.
 
-    ``parts`` are the outputs of the model's answer. Nothing changes unless exactly one combiner in it names a class.
+    ``by_combiner`` has the outputs of the model's answer. Nothing changes unless exactly one combiner in it names a
+    class.
     """
-    naming = [Answerer(model, ("class",), part) for part, names in parts.items() if "class" in names]
+    naming = [
+        Answerer(model, ("class",), combiner_name) for combiner_name, names in by_combiner.items() if "class" in names
+    ]
     if len(naming) != 1:
         return answerers
-    reports_set = lambda answerer: answerer.is_report and "set" in answerer.outputs
-    return [each._replace(beside=naming[0]) if reports_set(each) else each for each in answerers]
+    changed = []
+    for answerer in answerers:
+        reports_set = answerer.is_report and "set" in answerer.outputs
+        changed.append(answerer._replace(beside=naming[0]) if reports_set else answerer)
+    return changed
 
 
-def _parts(answer: Any) -> Parts:
+def _list_outputs(answer: Any) -> OutputsByCombiner:
     """Return the outputs of an answer: {combiner's name: outputs} if several answer together, else {None: outputs}."""
-    list_outputs = lambda part: tuple(getattr(part, "outputs", ()))
-    parts = answer if isinstance(answer, dict) else {None: answer}
-    return {name: list_outputs(part) for name, part in parts.items()}
+    answers = answer if isinstance(answer, dict) else {None: answer}
+    return {name: tuple(getattr(single_answer, "outputs", ())) for name, single_answer in answers.items()}
 
 
-def _default(parts: Parts, model: Answering) -> tuple[str, ...]:
-    answered = {name for names in parts.values() for name in names} - {"score"}
+def _default_outputs(by_combiner: OutputsByCombiner, model: Answering) -> tuple[str, ...]:
+    """Return the outputs of the model's answer, ``by_combiner``, in the order of `OUTPUTS`, without "score".
+
+    Raises a ValueError, which shows the model, if there are none.
+    """
+    answered = {name for names in by_combiner.values() for name in names} - {"score"}
     if not answered:
         raise ValueError(f"{model!r} answers nothing of {OUTPUTS}; bind another combiner.")
     return tuple(name for name in OUTPUTS if name in answered)
 
 
 class Consistent(NamedTuple):
-    """A model's answer, completed by decisions, sets and intervals that are made of its probabilities."""
+    """A model's answer, with further outputs that are made of its probabilities: decisions, sets and intervals."""
 
     answer: Any
     interval: Interval | None
-    """Bounds of a cautious report, which need not hold the model's probabilities; None if no interval is an output."""
+    """Bounds of a cautious report, which need not hold the model's probabilities; None if they are not needed."""
     deciding: HowDecided = HowDecided()
 
     def columns(self, output: str) -> dict[str, Any]:
-        """Return {name: array} of an output: the answer's columns, or else columns made of its class and probabilities.
+        """Return {name: array} of an output: columns of the answer, or made of its class and probabilities.
 
-        Arrays are ``[instances]`` or ``[instances classes]``. If the answer has probabilities, sets that promise a
-        coverage are made of them in place of its own sets.
+        Arrays are ``[instances]`` or ``[instances classes]``. Sets that promise a coverage are always made of
+        probabilities, if the answer has these.
         """
         costs, reject, thresholds = self.deciding
-        promised = output == "set" and thresholds is not None and "probability" in self.answer.outputs
-        if output in self.answer.outputs and not promised:
+        is_promised_set = output == "set" and thresholds is not None and "probability" in self.answer.outputs
+        if output in self.answer.outputs and not is_promised_set:
             return self.answer.columns(output)
         probability = np.asarray(self.answer.columns("probability")["probability"])
         if output == "interval":
             assert self.interval is not None
             return Interval(*map(np.asarray, self.interval)).around(probability).columns(output)
-        named = np.asarray(self.answer.columns("class")["class"])
+        named_class = np.asarray(self.answer.columns("class")["class"])
         if output == "decision":
-            return {output: decided(probability, named, costs, reject)}
+            return {output: decided(probability, named_class, costs, reject)}
         if thresholds is None:
-            return {output: best_sets(probability, named)}
-        return {output: promised_sets(probability, named, thresholds)}
+            return {output: best_sets(probability, named_class)}
+        return {output: promised_sets(probability, named_class, thresholds)}
 
 
 class Reported(NamedTuple):
-    """The answer of a cautious report, with column names that do not clash with those of another combiner's answer."""
+    """The answer of a cautious report, under names of outputs that other combiners' answers do not have."""
 
     answer: CautiousAnswer
-    beside: Any = None  # an answer whose class the report's sets are to hold; None if there is no such class
+    beside: Any = None  # an answer with the class that the report's sets are to hold; None without such a class
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return {name: array} of an output, as the report names it.
+        """Return {name: array} of an output of the report; arrays are ``[instances]`` or ``[instances classes]``.
 
-        "idm_interval" and "cautious_set" are the report's "interval" and "set". The output "set" is its set with the
-        class added that the answer ``beside`` decides for, if there is such an answer.
+        "idm_interval" and "cautious_set" are what the report's answer calls "interval" and "set". The output "set" is
+        the report's set, with the class of the answer ``beside`` added if there is such an answer.
         """
         if output == "set" and self.beside is not None:
-            sets, chosen = self.answer.columns("set")["set"], self.beside.columns("class")["class"]
-            return {output: np.asarray(sets) | (np.arange(sets.shape[1]) == np.asarray(chosen)[:, None])}
+            sets = np.asarray(self.answer.columns("set")["set"])
+            named_class = np.asarray(self.beside.columns("class")["class"])
+            is_named = np.arange(sets.shape[1]) == named_class[:, None]
+            return {output: sets | is_named}
         if output == "idm_interval":
             return {f"idm_{name}": array for name, array in self.answer.columns("interval").items()}
         if output == "cautious_set":
@@ -236,79 +286,87 @@ class Reported(NamedTuple):
 
 
 class ExplanationAnswer(eqx.Module):
-    """Shares of the data's columns in answers (`jaxunc.explain`), as columns of an output file."""
+    """Shares of the data's columns in the answers of a model (`jaxunc.explain`), as an answer itself."""
 
-    arrays: tuple[Any, ...]  # the base, and the share of each column, each ``[instances]``
+    arrays: tuple[Any, ...]  # what `explain` calls the base, and then the share of each column, each ``[instances]``
     names: tuple[str, ...] = eqx.field(static=True)  # name of each array
     outputs = ("explanation",)
 
     def columns(self, output: str) -> dict[str, Any]:
-        """Return the arrays by their names; the only ``output`` is "explanation"."""
+        """Return {name: array ``[instances]``}; the only ``output`` is "explanation"."""
         return dict(zip(self.names, self.arrays, strict=True))
 
 
 class ExplanationModel(OfForest):
-    """A model whose answer is the share of each column in the answer of a forest and a combiner.
+    """A model whose answer is the share of each data column in what ``combiner`` answers of ``forest``.
 
-    ``names`` are the names of the columns; None for those that the forest knows.
+    ``names`` are the names of the columns; None for the names that the forest has.
     """
 
     def __init__(self, forest: Forest, combiner: Combiner, names: tuple[str, ...] | None = None):
         self.forest, self.combiner, self._names = forest, combiner, names
 
     def answer(self, X: Any) -> ExplanationAnswer:
-        """Return the shares of the columns for each instance."""
+        """Return the share of each column for the instances ``X``, ``[instances features]``."""
         shares = explain(self.forest, self.combiner, X)
         columns = shares._replace(features=self._names or shares.features).columns()
         return ExplanationAnswer(tuple(columns.values()), tuple(columns))
 
     def blank_answer(self) -> ExplanationAnswer:
         """Return an answer of zeros for one instance; raise the error of `explain` for a combiner without shares."""
-        none = self.answer(Encoded(np.zeros((0, self.forest.n_features), np.float32), False))
-        return ExplanationAnswer(tuple(np.zeros(1, array.dtype) for array in none.arrays), none.names)
+        no_rows = Encoded(np.zeros((0, self.forest.n_features), np.float32), missing=False)
+        empty_answer = self.answer(no_rows)
+        zeros = tuple(np.zeros(1, array.dtype) for array in empty_answer.arrays)
+        return ExplanationAnswer(zeros, empty_answer.names)
 
 
 class Request(NamedTuple):
-    """Inputs of the functions in `MODELS`, which make a model for an output that no combiner answers."""
+    """Arguments of the functions in `MODELS`, each of which makes a model for an output that no combiner answers."""
 
-    model: Any
+    model: Any  # the bound model that is asked
     outputs: Outputs
-    column_names: tuple[str, ...] | None
+    column_names: tuple[str, ...] | None  # names for explanations; None for those of the forest
     training: TrainingRows | None
 
 
-def _vote(request: Request) -> Any:
+def _make_vote(request: Request) -> Any:
+    """Return a vote of the model's forest, which counts the trees that it polls; None for a model without a forest."""
     from jaxunc.voting import bind_vote  # imported here, since it imports SciPy's statistics
 
     model = request.model
     return bind_vote(model.forest, confidence=request.outputs.confidence) if isinstance(model, OfForest) else None
 
 
-def _explanation(request: Request) -> Any:
+def _make_explanation(request: Request) -> Any:
+    """Return an `ExplanationModel` of the model's forest and combiner; None for a model that lacks one of these."""
     model = request.model
     if not isinstance(model, OfForest) or model.combiner is None:
         return None
     return ExplanationModel(model.forest, model.combiner, request.column_names)
 
 
-def _neighbours(request: Request) -> Any:
+def _make_neighbours(request: Request) -> Any:
+    """Return a `NeighbourModel` of the training rows; None without training rows."""
+    if request.training is None:
+        return None
     outputs = request.outputs
-    return request.training and NeighbourModel(request.training, outputs.k or 10, outputs.kind or "prediction")
+    return NeighbourModel(request.training, outputs.k or 10, outputs.kind or "prediction")
 
 
-def _outside(request: Request) -> Any:
-    return request.training and OutsideModel(request.training)
+def _make_outside(request: Request) -> Any:
+    """Return an `OutsideModel` of the training rows; None without training rows."""
+    return None if request.training is None else OutsideModel(request.training)
 
 
 FURTHER_COMBINERS: dict[str, tuple[tuple[str, ...], Callable[[Outputs], Combiner]]] = {
     "uncertainty": (("uncertainty",), lambda _: UncertaintyDecomposition()),
     "cautious": (("interval", "set", "idm_interval", "cautious_set"), lambda outputs: CautiousReport(outputs.s)),
 }
-"""By name, further combiners for the model's forest: the outputs that one answers, and the function that makes it."""
+"""{name: (outputs, function that makes the combiner)} of further combiners for the model's forest."""
 MODELS: dict[str, Callable[[Request], Any]] = {
-    "trees_polled": _vote,
-    "explanation": _explanation,
-    "neighbours": _neighbours,
-    "outside_share": _outside,
+    "trees_polled": _make_vote,
+    "explanation": _make_explanation,
+    "neighbours": _make_neighbours,
+    "outside_share": _make_outside,
 }
-"""Functions that make a model for an output that no combiner answers, by the output; None if they cannot."""
+"""{output: function that makes a model for it} of outputs that no combiner answers; it returns None if it cannot."""

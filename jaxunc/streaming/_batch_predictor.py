@@ -24,43 +24,49 @@ from ._sources import DataChunk, Wanted, state_of
 from ._stream import join_answers
 
 Beside = Callable[[pa.Table], Any]
-"""A function from a table of answers to a table of the batch's type: the columns that are kept, then the answers."""
+"""A function from a table of answers to a table of a batch's type: the batch's kept columns, then the answers."""
 
 
 def open_batch(batch: Any, wanted: Wanted) -> tuple[pa.Table, Beside]:
-    """Return the columns of a batch that a model reads, and a function that joins its answers to the kept columns.
+    """Return a table of the columns of a batch that a model reads, and a function that joins answers to kept columns.
 
-    ``wanted`` says which columns these are. Raises a TypeError for a batch that is neither a dictionary nor a frame
-    with rows in memory.
+    The function is a `Beside`. ``wanted`` says which columns the model reads, and which are kept. Raises a TypeError
+    for a batch that is neither a dictionary nor a frame with rows in memory.
     """
     if isinstance(batch, Mapping):
         columns = list(batch.items())
         read, kept = wanted.positions([str(name) for name, _ in columns], "the batch")
         carried = {str(name): copy.copy(column) for name, column in (columns[j] for j in kept)}
         return table_of_columns(dict(columns[j] for j in read)), partial(_beside_columns, carried)
-    frame = None if hasattr(batch, "dtype") and not is_frame(batch) else as_frame(batch, "batch")
+    is_array = hasattr(batch, "dtype") and not is_frame(batch)
+    frame = None if is_array else as_frame(batch, "batch")
     if frame is None:
         raise _no_batch(batch)
     read, kept = wanted.positions(list(map(str, frame.columns)), "the batch")
+    read_alone = lambda _: (read, [])  # positions of columns to read, and of none to carry along
     if is_pandas(frame):
         carried = frame.iloc[:, kept].copy().set_axis(list(wanted.keep), axis=1)
-        return table_of_frame(batch, frame, lambda _: (read, [])), partial(_beside_pandas, carried)
+        return table_of_frame(batch, frame, read_alone), partial(_beside_pandas, carried)
     import narwhals as nw
 
     nw_frame = nw.from_native(batch, eager_only=True, pass_through=True)
     if not isinstance(nw_frame, nw.DataFrame):
         raise _no_batch(batch)
-    return table_of_frame(batch, frame, lambda _: (read, [])), partial(_beside_frame, batch, nw_frame, wanted.keep)
+    return table_of_frame(batch, frame, read_alone), partial(_beside_frame, batch, nw_frame, wanted.keep)
 
 
 def _no_batch(batch: Any) -> TypeError:
+    """Return the error for a batch that is not a table."""
     return TypeError(
         f"batch is a {type(batch).__name__}; pass a frame of pandas or Polars, an Arrow table, or arrays by name."
     )
 
 
 def _beside_columns(carried: dict[str, Any], answers: pa.Table) -> dict[str, Any]:
-    """Return {name: array} of the ``carried`` columns and of the answers; raise a ValueError if lengths differ."""
+    """Return {name: array} of the kept columns ``carried``, then of the answers.
+
+    Raises a ValueError if their lengths differ.
+    """
     for name, column in carried.items():
         if len(column) != answers.num_rows:
             raise ValueError(
@@ -71,13 +77,17 @@ def _beside_columns(carried: dict[str, Any], answers: pa.Table) -> dict[str, Any
 
 
 def _beside_pandas(carried: Any, answers: pa.Table) -> Any:
+    """Return a pandas frame of the kept columns ``carried``, with their index, then of the answers."""
     import pandas as pd
 
     return pd.concat([carried, answers.to_pandas().set_axis(carried.index)], axis=1)
 
 
 def _beside_frame(batch: Any, frame: Any, keep: tuple[str, ...], answers: pa.Table) -> Any:
-    """Return a frame like the batch: its columns ``keep``, then the answers; ``frame`` is narwhals' of the batch."""
+    """Return a frame of the batch's type: the batch's columns ``keep``, then the answers.
+
+    ``frame`` is the batch as a frame of narwhals.
+    """
     import narwhals as nw
 
     answer_frame = nw.from_arrow(answers, backend=frame.implementation)
@@ -145,7 +155,7 @@ class BatchPredictor:
             raise FileNotFoundError(f"{path} does not exist; save the model where all workers can read it.")
 
     def __call__(self, batch: Any) -> Any:
-        """Return the batch's kept columns and the answers, as the kind of table that the batch is."""
+        """Return a table of the batch's type: the batch's kept columns, then the answers for its rows."""
         scoring = _load_scoring(*self._settings)
         wanted = scoring.wanted
         if isinstance(batch, pa.RecordBatch):
@@ -160,19 +170,19 @@ class BatchPredictor:
         return beside(pa.table(scoring.columns(scoring.ask(scoring.encoded(chunk)))))
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the answers for record batches, in their order, as Spark's ``mapInArrow`` needs it; skip empty ones."""
+        """Yield the answers for each record batch, in order, for Spark's ``mapInArrow``; skip empty batches."""
         for batch in batches:
             if batch.num_rows:
                 yield self(batch)
 
     @property
     def schema(self) -> pa.Schema:
-        """Names and types of the columns of answers alone; a batch's kept columns come before them."""
+        """Names and types of the columns of answers, without those of kept columns, which come before them."""
         return pa.table(_load_scoring(*self._settings).blank).schema
 
     @property
     def meta(self) -> Any:
-        """A frame of pandas without rows, with names and types of the columns, for Dask; kept columns are objects."""
+        """A pandas frame without rows, with the columns that a call returns, for Dask; kept columns are of objects."""
         import pandas as pd
 
         empty = self.schema.empty_table().to_pandas()
@@ -181,7 +191,7 @@ class BatchPredictor:
 
     @property
     def ddl(self) -> str:
-        """The names and types of kept columns (as strings), then of answers, as Spark's DDL."""
+        """Names and types of the columns that a call returns, as Spark's DDL; kept columns are strings."""
         fields = [(name, "string") for name in self.keep]
         fields += [(field.name, _spark_type(field.type)) for field in self.schema]
         # A name stands between backticks, and those within are doubled.
@@ -193,14 +203,18 @@ class BatchPredictor:
 
 @lru_cache(8)
 def _slot(*settings: Any) -> dict[str, tuple[tuple, Scoring]]:
-    """Return the dictionary kept for these settings: under "loaded" it has the files' states, and the `Scoring`."""
+    """Return the dictionary of a predictor with these settings, the same for each call, empty at first.
+
+    Under "loaded" a predictor keeps in it the states of its files, and the `Scoring` that it made of them.
+    """
     return {}
 
 
 def _load_scoring(paths: tuple[str, ...], settings: str, known: tuple) -> Scoring:
-    """Return the `Scoring` of the model file ``paths[0]``, loaded anew if one of the files ``paths`` has changed.
+    """Return the `Scoring` of a model's file, the first of ``paths``; the second, if any, has the training rows.
 
-    ``settings`` are the outputs, features and kept columns as JSON. ``known`` has a user's classes and functions.
+    It is loaded anew only if one of the files has changed. ``settings`` are outputs, features and kept columns as JSON,
+    and ``known`` has a user's classes and functions. Raises a FileNotFoundError if a file is gone and was not loaded.
     """
     slot = _slot(paths, settings, known)
     if (scoring := _current_scorer(slot, paths)) is not None:
@@ -241,21 +255,25 @@ if hasattr(os, "register_at_fork"):
 
 
 def _current_scorer(slot: dict[str, tuple[tuple, Scoring]], paths: tuple[str, ...]) -> Scoring | None:
-    """Return the `Scoring` kept in ``slot``; None if there is none, or if one of the files ``paths`` has changed."""
+    """Return the `Scoring` in ``slot``, a dictionary of `_slot`; None if it has none, or a file has changed since.
+
+    ``paths`` are those of the files. A file that is deleted counts as unchanged.
+    """
     # A single access: another thread may replace the entry.
     if (loaded := slot.get("loaded")) is None:
         return None
+    states, scoring = loaded
     try:
-        return loaded[1] if loaded[0] == tuple(map(state_of, paths)) else None
+        return scoring if states == tuple(map(state_of, paths)) else None
     except OSError:  # a file is deleted, or out of reach
-        return loaded[1]
+        return scoring
 
 
 def _spark_type(kind: pa.DataType) -> str:
-    """Return Spark's name of the type for values of an Arrow type, ``kind``."""
+    """Return the name of Spark's type for values of the Arrow type ``kind``."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):  # a set, of labels of any type
         return f"array<{_spark_type(kind.value_type)}>"
-    if pa.types.is_unsigned_integer(kind):  # Spark lacks unsigned types
+    if pa.types.is_unsigned_integer(kind):  # Spark lacks unsigned types: the next wider one
         return {8: "smallint", 16: "int", 32: "bigint"}.get(kind.bit_width, "decimal(20,0)")
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"

@@ -1,4 +1,4 @@
-"""Rows of files, folders, frames and arrays, chunk by chunk, as a model reads them: `chunks_of`.
+"""Rows of files, folders, frames and arrays, chunk by chunk, with the columns that a model reads: `chunks_of`.
 
 CSV files are read in `_csv`, Parquet and Arrow files here, all in order and in bounded memory. A file that has fewer
 rows than it claims, or that changes while it is read, is refused.
@@ -42,10 +42,10 @@ LARGEST_BATCH = 2**28
 def chunks_of(
     source: Any, wanted: Wanted, chunk_rows: int, where: str = "the data", *, needs_text: bool = True
 ) -> Iterator[DataChunk]:
-    """Yield all rows of a source, any that `stream` takes, by ``chunk_rows``; the last chunk of a file may be smaller.
+    """Yield all rows of a source that `stream` takes, in chunks of ``chunk_rows``; the last of a file may have fewer.
 
-    ``wanted`` says which columns are read, and how text files write numbers. Messages call data in memory ``where``.
-    With ``needs_text`` marks in numbers are refused where no file is a text file.
+    ``wanted`` says which columns are read, and which marks in numbers the caller names. With ``needs_text`` such marks
+    are refused if no file is a text file. In messages ``where`` is the name of data in memory.
     """
     are_files = isinstance(source, str | Path) or _are_paths(source)
     files = data_files(source) if are_files else []
@@ -63,31 +63,35 @@ def chunks_of(
 
 
 def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> Iterator[DataChunk]:
-    """Yield the columns ``wanted`` of a file's rows after the first ``skip``, ``chunk_rows`` at a time.
+    """Yield the rows of a data file after the first ``skip``, in chunks of ``chunk_rows``; the last may have fewer.
 
-    The last chunk may be smaller. Raises a ValueError, which names the file, if it cannot be read.
+    Chunks have the columns ``wanted``. Raises a ValueError, which names the file, if it cannot be read.
     """
     file_format = format_of(file)
+    is_text = file_format == "CSV"
     readers = {"Parquet": _parquet_rows, "Arrow": _arrow_rows}
-    read = csv_rows if file_format == "CSV" else partial(readers[str(file_format)], n_rows=chunk_rows)
+    read = csv_rows if is_text else partial(readers[str(file_format)], n_rows=chunk_rows)
     first = skip + 1
     with reading(file):
         for table in rechunk(read(file, wanted, skip=skip), chunk_rows):
-            yield split(table, wanted, str(file), first, are_cells=file_format == "CSV")
+            yield split(table, wanted, str(file), first, are_cells=is_text)
             first += table.num_rows
 
 
 def rows_in(file: Path) -> int:
-    """Return the number of rows of a CSV or Parquet file; raise a ValueError if it cannot be read.
+    """Return the number of rows of a CSV file, by counting, or of a Parquet file, by its metadata.
 
-    The rows of a CSV file are counted.
+    Raises a ValueError if the file cannot be read.
     """
     with reading(file):
         return count_csv_rows(file) if format_of(file) == "CSV" else parquet.read_metadata(file).num_rows
 
 
 def no_rows(file: Path, wanted: Wanted) -> DataChunk:
-    """Return a chunk without rows: a file's columns ``wanted`` in its types; of a text file only the kept ones."""
+    """Return a chunk without rows, with the columns ``wanted`` in the types of a file.
+
+    For a text file the chunk has only the kept columns, as strings.
+    """
     if format_of(file) == "CSV":
         schema = pa.schema([(name, pa.string()) for name in wanted.keep])
         return DataChunk(pa.table({}), schema.empty_table(), str(file), 1, are_cells=True)
@@ -98,9 +102,9 @@ def no_rows(file: Path, wanted: Wanted) -> DataChunk:
 
 @contextmanager
 def reading(file: Path) -> Iterator[None]:
-    """Return a context that turns an error of reading a file into a ValueError that names the file.
+    """Return a context that raises a ValueError, which names the ``file``, in place of an error in `FAULTS`.
 
-    The context also raises such an error if the file was changed meanwhile.
+    The context also raises it if the file was changed meanwhile.
     """
     try:
         with refuse_changes(file):
@@ -110,21 +114,21 @@ def reading(file: Path) -> Iterator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the reason why a file could not be read, in a line."""
+    """Return the reason why a file could not be read, from an error: a line of at most 300 letters for messages."""
     reason = " ".join(str(error).split()).rstrip(".")[:300]
     return "it is not UTF-8 text; save it as UTF-8" if "UTF8" in reason else reason
 
 
 def arrange_columns(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
-    """Return the columns ``wanted`` of a table: those that the model reads, then the kept ones.
+    """Return a table of the columns ``wanted`` of a table: those that the model reads, then the kept columns.
 
-    Raises a ValueError, in which ``where`` names the data, if columns are missing or arrays damaged.
+    Raises a ValueError, in which ``where`` is the data's name, if columns are missing or damaged.
     """
     return validate(select_at(table, partial(wanted.positions, where=where)), where)
 
 
 def validate(table: pa.Table, where: str) -> pa.Table:
-    """Return the table if Arrow's full validation passes; else raise a ValueError, which calls the table ``where``."""
+    """Return the table; raise a ValueError, in which ``where`` is its name, if Arrow finds that it is damaged."""
     try:
         table.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -133,9 +137,9 @@ def validate(table: pa.Table, where: str) -> pa.Table:
 
 
 def split(table: pa.Table, wanted: Wanted, where: str, first: int = 0, *, are_cells: bool = False) -> DataChunk:
-    """Return a table, whose columns `arrange_columns` has put in order, as a chunk: the model's and the kept columns.
+    """Return the chunk of a table that `arrange_columns` returned: its first columns are the model's, the others kept.
 
-    ``wanted`` says how many columns are the model's; ``where``, ``first`` and ``are_cells`` are fields of the chunk.
+    ``wanted`` says how many columns are the model's. ``where``, ``first`` and ``are_cells`` are fields of the chunk.
     """
     number = wanted.columns.number
     kept = table.select(range(number, table.num_columns))
@@ -143,19 +147,25 @@ def split(table: pa.Table, wanted: Wanted, where: str, first: int = 0, *, are_ce
 
 
 def rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Yield the tables' rows in tables of ``rows`` rows, of fewer at the end and where the types of columns change."""
-    waiting, n_waiting = [], 0
+    """Yield the rows of all tables, in order, in tables of ``rows`` rows.
+
+    The last table may have fewer, and so may one before the types of columns change. Each column of a table is in one
+    piece of memory.
+    """
+    waiting: list[pa.Table] = []  # rows that have not been yielded, and their number
+    n_waiting = 0
     for table in tables:
         if waiting and not waiting[0].schema.equals(table.schema):
             yield pa.concat_tables(waiting).combine_chunks()
-            waiting, n_waiting = [], 0
+            waiting = []
+            n_waiting = 0
         start = 0
         while n_waiting + table.num_rows - start >= rows:
             piece = table.slice(start, rows - n_waiting)
             start += piece.num_rows
-            # One piece of memory for each column of a chunk: columns are read as a whole later.
             yield pa.concat_tables([*waiting, piece]).combine_chunks()
-            waiting, n_waiting = [], 0
+            waiting = []
+            n_waiting = 0
         if start < table.num_rows:
             waiting.append(table.slice(start))
             n_waiting += waiting[-1].num_rows
@@ -164,9 +174,9 @@ def rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 
 def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
-    """Yield the columns ``wanted`` of a Parquet file's rows after the first ``skip``, at most ``n_rows`` in a table.
+    """Yield the rows of a Parquet file after the first ``skip``, with the columns ``wanted``, ``n_rows`` at a time.
 
-    Raises an UnreadableError if the file has fewer rows than it claims.
+    A table may have fewer rows. Raises an UnreadableError if the file has fewer rows than it claims.
     """
     # Without a buffer Arrow reads all of a column in a row group at once. With `pre_buffer`, its default, it keeps all
     # bytes that it has read until the file is closed.
@@ -176,7 +186,7 @@ def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterato
         sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
         if sum(sizes) != opened.metadata.num_rows:
             raise UnreadableError(f"it says that it has {opened.metadata.num_rows} rows, and its groups {sum(sizes)}")
-        first_group = 0  # groups of rows that are skipped whole are not read
+        first_group = 0  # groups of which all rows are skipped are not read
         while first_group < len(sizes) and sizes[first_group] <= skip:
             skip -= sizes[first_group]
             first_group += 1
@@ -192,9 +202,10 @@ def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterato
 
 
 def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
-    """Yield the columns ``wanted`` of an Arrow file's rows after the first ``skip``, at most ``n_rows`` in a table.
+    """Yield the rows of an Arrow file after the first ``skip``, with the columns ``wanted``, ``n_rows`` at a time.
 
-    Raises an UnreadableError if the file is empty, or does not have the batches that its end lists.
+    A table may have fewer rows. Raises an UnreadableError if the file is empty, or does not have the batches that its
+    end lists.
     """
     size = file.stat().st_size
     if not size:
@@ -207,10 +218,15 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
 
 
 def _arrow_pieces(file: Path, size: int, wanted: Wanted, n_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the columns ``wanted``, in the file's order, of an Arrow file of ``size`` bytes, by ``n_rows`` at most."""
+    """Yield all rows of an Arrow file, which has ``size`` bytes, in batches of at most ``n_rows`` rows.
+
+    Batches have the columns ``wanted``, in the file's order. Raises an UnreadableError if the file does not have the
+    batches that its end lists.
+    """
     with file_for_arrow(file) as (raw, stream):
         opened = pa.ipc.open_file(stream)
-        names, n_listed = opened.schema.names, opened.num_record_batches
+        names = opened.schema.names
+        n_listed = opened.num_record_batches
         del opened  # an error's frames would hold it
         positions = sorted({names.index(name) for name in (*wanted.names(names, str(file)), *wanted.keep)})
         if (n_batches := _written_batches(raw, size)) not in (n_listed, None):
@@ -231,7 +247,8 @@ def _written_batches(raw: WholeReads, size: int) -> int | None:
 
     ``raw`` reads the file, which has ``size`` bytes. None if the first message is not a schema, as in files of Polars.
     """
-    position, n_batches = 8, None  # the first eight bytes are the format's name
+    position = 8  # the first eight bytes are the format's name
+    n_batches = None  # until the first message, which must be a schema, is read
     while position + 8 <= size:
         raw.seek(position)
         prefix = raw.read(8)
@@ -244,9 +261,12 @@ def _written_batches(raw: WholeReads, size: int) -> int | None:
         kind, body_size = _kind_and_body(raw.read(length))
         if not 0 <= body_size <= size - start - length:
             break
-        if n_batches is None and kind != _SCHEMA:
-            break
-        n_batches = (n_batches or 0) + (kind == _BATCH)
+        if n_batches is None:
+            if kind != _SCHEMA:
+                break
+            n_batches = 0
+        elif kind == _BATCH:
+            n_batches += 1
         position = start + length + body_size
     return n_batches
 
@@ -255,7 +275,7 @@ _SCHEMA, _BATCH = 1, 3  # kinds of Arrow messages
 
 
 def _kind_and_body(message: bytes) -> tuple[int, int]:
-    """Return an Arrow message's kind and body size, fields 1 and 3 of its FlatBuffers table; (0, -1) if damaged."""
+    """Return the kind of an Arrow message, and the size of its body in bytes; (0, -1) if the message is damaged."""
     try:
         # The message begins with the table's position, and the table with the distance back to the list of its fields.
         # That list has its size and the table's size, then the fields' offsets in the table: 0 for an absent field.
@@ -263,13 +283,16 @@ def _kind_and_body(message: bytes) -> tuple[int, int]:
         fields = table - struct.unpack_from("<i", message, table)[0]
         n_fields = (struct.unpack_from("<H", message, fields)[0] - 4) // 2
         offsets = struct.unpack_from(f"<{n_fields}H", message, fields + 4) + (0,) * 4
+        # The kind is field 1, the body's size field 3.
         kind = message[table + offsets[1]] if offsets[1] else 0
-        return kind, struct.unpack_from("<q", message, table + offsets[3])[0] if offsets[3] else 0
+        body_size = struct.unpack_from("<q", message, table + offsets[3])[0] if offsets[3] else 0
+        return kind, body_size
     except (struct.error, IndexError):
         return 0, -1
 
 
 def _batches(opened: Any, number: int) -> Iterator[pa.RecordBatch]:
+    """Yield the first ``number`` batches of an Arrow file's reader; raise Arrow's error if one is damaged."""
     for i in range(number):
         batch = opened.get_batch(i)
         batch.validate()
@@ -277,13 +300,15 @@ def _batches(opened: Any, number: int) -> Iterator[pa.RecordBatch]:
 
 
 def _starts(batch: pa.RecordBatch, n_rows: int) -> range:
+    """Return the positions in a batch of every ``n_rows``-th row, from the first."""
     return range(0, batch.num_rows, n_rows)
 
 
 def _mapped_pieces(file: Path, size: int, positions: list[int], n_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file with batches too large to be read at once, in copies of at most ``n_rows`` rows.
+    """Yield all rows of an Arrow file whose batches are too large to be read whole, at most ``n_rows`` at a time.
 
-    Copies have the columns at ``positions``. Raises an UnreadableError once the file has fewer than ``size`` bytes.
+    The batches that are yielded are copies, with the columns at ``positions``. Raises an UnreadableError once the file
+    has fewer than ``size`` bytes.
     """
     with open(file, "rb") as stream:
         mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last array in it
@@ -298,6 +323,7 @@ def _mapped_pieces(file: Path, size: int, positions: list[int], n_rows: int) -> 
 
 
 def _copy(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a copy of a batch in memory of its own."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_batch(rows)
@@ -305,17 +331,19 @@ def _copy(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _check_whole(stream: Any, size: int) -> None:
+    """Raise an UnreadableError if the open file ``stream`` has fewer than ``size`` bytes."""
     if os.fstat(stream.fileno()).st_size < size:
         raise UnreadableError("it became shorter while it was read")
 
 
 def _let_go(mapped: mmap.mmap) -> None:
-    """Remove the pages of a mapped file from this process's memory; a later access reads them again."""
+    """Free the memory that holds pages of a mapped file; a later access reads them again."""
     if hasattr(mmap, "MADV_DONTNEED"):
         mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _arrow_schema(file: Path) -> pa.Schema:
+    """Return the schema of an Arrow file."""
     with file_for_arrow(file) as (_, stream):
         schema = pa.ipc.open_file(stream).schema
         del stream
@@ -323,4 +351,5 @@ def _arrow_schema(file: Path) -> pa.Schema:
 
 
 def _are_paths(source: Any) -> bool:
+    """Return whether a source is a list or a tuple of paths, and not empty."""
     return isinstance(source, list | tuple) and bool(source) and all(isinstance(path, str | Path) for path in source)

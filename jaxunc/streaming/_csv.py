@@ -1,8 +1,8 @@
 """Text files as tables of Arrow: columns have the types of the model, or without a model a type that fits all cells.
 
 The first line shows the `Dialect`, `_csv_blocks` yields blocks of whole rows, and Arrow parses each block. The whole
-file shows how numbers are written (`_notation`). Cells that Arrow does not understand are read here: by `NumberReader`
-if a model knows the column, else by `infer_column`.
+file shows how numbers are written (`_notation`). Cells that Arrow does not understand are read by `NumberReader` if a
+model knows the column, else by `infer_column`.
 """
 
 import collections
@@ -29,23 +29,23 @@ from ._sources import TSV, UnreadableError, Wanted, check_distinct
 
 compute: Any = pyarrow.compute  # type checkers do not know its functions, which are made when it is imported
 Kind = Literal["number", "boolean", "either"]  # kind of a column that is not nominal; "either" if unknown to the model
-_EXPECTED = {"number": "numbers", "boolean": "true and false", "either": "numbers, true and false"}
+_EXPECTED = {"number": "numbers", "boolean": "true and false", "either": "numbers, true and false"}  # for messages
 _TEXT = pa.string()
 _WHOLE = r"^(0|-?[1-9][0-9]{0,19})$"  # pattern of integers; -0 is a float
 BLOCK_BYTES = 2**22  # bytes that are read at a time; their numbers take up to eight times as much, for short cells
 PEEK_BYTES = 2**20  # bytes at the beginning of a file that tell which columns seem to hold bools
-_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns?, got (\d+)")
+_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns?, got (\d+)")  # in Arrow's error for a row of other length
 SEPARATORS = ",;\t"
 LONGEST_HEADER = 2**22  # most bytes before the first row; with more, a quotation mark is taken for left open
 BYTE_ORDER_MARK = "\ufeff"
-_QUOTED = re.compile(r'"(?:[^"]|"")*("|$)')
+_QUOTED = re.compile(r'"(?:[^"]|"")*("|$)')  # a quoted cell
 
 
 def csv_table(file: Path, wish: Notation) -> tuple[pa.Table, Notation]:
-    """Return a whole file as a table, each column with a type that fits all its cells, and the file's notation.
+    """Return a whole text file as a table, and the `Notation` of its numbers; a column has a type that fits its cells.
 
-    ``wish`` has the marks in numbers that the caller names. Raises a ValueError or an error of Arrow for a file that
-    cannot be read.
+    ``wish`` is a notation with the marks that the caller names. Raises a ValueError or an error of Arrow for a file
+    that cannot be read.
     """
     dialect = read_dialect(file)
     check_distinct(dialect.names)
@@ -53,7 +53,7 @@ def csv_table(file: Path, wish: Notation) -> tuple[pa.Table, Notation]:
     evidence = Evidence(dialect.names, _words(MISSING_WORDS), wish)
     blocks = []
     for block in _blocks_of(file, dialect):
-        blocks.append(_parse(block, dialect, types, ()))
+        blocks.append(_parse(block, dialect, types, missing_words=()))
         _look_at(block, dialect, evidence, MISSING_WORDS)
     notation = evidence.notation(file, dialect.separator)
     if not blocks:
@@ -63,29 +63,37 @@ def csv_table(file: Path, wish: Notation) -> tuple[pa.Table, Notation]:
 
 
 def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
-    """Yield a file's rows after the first ``skip`` by blocks: the model's columns in its types, kept ones as texts.
+    """Yield tables of the rows of a text file after the first ``skip``, with the columns ``wanted``.
 
-    ``wanted`` says which columns these are, and which notation the caller names. Arrow makes the numbers, which is
-    quick. If a cell needs `NumberReader` (a bool, a mark between thousands, spaces), the file is read again from its
-    start as text, whose cells `NumberReader` converts. It makes the same numbers as Arrow.
+    The model's columns have its types, and kept columns are texts. Raises a ValueError or an error of Arrow for a file
+    that cannot be read.
     """
+    # Arrow makes the numbers, which is quick. If a cell needs `NumberReader` (a bool, a mark between thousands, or
+    # spaces), the file is read again from its start as text, of which `NumberReader` makes the same numbers. Skipped
+    # rows are read, too: a text file has no other way to its middle.
     reader = _RowReader(file, wanted)
     n_read = 0
     try:
-        for table in reader.quickly():
+        for table in reader.read_quickly():
             n_read += table.num_rows
-            # Skipped rows are read, too: a text file has no other way to its middle.
-            yield table.slice(max(0, table.num_rows - max(0, n_read - skip)))
+            yield _rows_after(skip, table, n_read)
         return
     except (pa.ArrowInvalid, _NoNumberError):
         skip = max(skip, n_read)  # rows that were yielded are not yielded again
     n_read = 0
-    for table in reader.carefully():
+    for table in reader.read_carefully():
         n_read += table.num_rows
-        yield table.slice(max(0, table.num_rows - max(0, n_read - skip)))
+        yield _rows_after(skip, table, n_read)
+
+
+def _rows_after(skip: int, table: pa.Table, n_read: int) -> pa.Table:
+    """Return the rows of a table that come after the file's first ``skip``; ``n_read`` rows of the file end with it."""
+    n_left = max(0, n_read - skip)
+    return table.slice(max(0, table.num_rows - n_left))
 
 
 def count_csv_rows(file: Path) -> int:
+    """Return the number of rows of a text file; an empty line is no row."""
     return sum(len(block.starts()) for block in _blocks_of(file, read_dialect(file)))
 
 
@@ -103,7 +111,10 @@ class Dialect(NamedTuple):
 
 
 def read_dialect(file: Path) -> Dialect:
-    """Return the dialect of a text file; raise an UnreadableError, with the reason, if its first line shows none."""
+    """Return the `Dialect` of a text file, which its first line that is not empty shows.
+
+    Raises an UnreadableError for a file without such a line, and for one that is not UTF-8 text.
+    """
     with open_bytes(file) as stream:
         beginning = stream.read(2**16)
         if b"\0" in beginning:
@@ -119,9 +130,9 @@ def read_dialect(file: Path) -> Dialect:
         else:
             raise UnreadableError("it is empty; expected the names of columns in its first line")
         # In the first line alone, since rows may hold decimal commas and free text.
-        n_of_mark = collections.Counter(_QUOTED.sub("", first_line))
-        is_tsv = file.name.lower().endswith(TSV) and "\t" in n_of_mark
-        separator = "\t" if is_tsv else max(SEPARATORS, key=n_of_mark.__getitem__)
+        n_of_letter = collections.Counter(_QUOTED.sub("", first_line))
+        is_tsv = file.name.lower().endswith(TSV) and "\t" in n_of_letter
+        separator = "\t" if is_tsv else max(SEPARATORS, key=n_of_letter.__getitem__)
         reader = csv.reader(itertools.chain([first_line], lines), delimiter=separator)
         try:
             names = [_check_name(name) for name in next(reader)]
@@ -133,17 +144,18 @@ def read_dialect(file: Path) -> Dialect:
 
 
 class _CountedLines:
-    """An iterator over the lines of a text that counts the lines and their bytes."""
+    """An iterator over ``lines`` of text that counts the lines and bytes so far."""
 
     def __init__(self, lines: Iterable[str]):
         self._lines = iter(lines)
-        self.number = self.n_bytes = 0
+        self.number = 0
+        self.n_bytes = 0
 
     def __iter__(self) -> "_CountedLines":
         return self
 
     def __next__(self) -> str:
-        """Return the next line; raise an UnreadableError after `LONGEST_HEADER` bytes."""
+        """Return the next line; raise an UnreadableError if it ends after the first `LONGEST_HEADER` bytes."""
         line = next(self._lines)
         self.number += 1
         self.n_bytes += len(line.encode("utf-8", "surrogateescape"))
@@ -154,7 +166,7 @@ class _CountedLines:
 
 
 def _check_name(name: str) -> str:
-    """Return a column's name; raise an UnreadableError if it is not UTF-8 text."""
+    """Return the name of a column unchanged; raise an UnreadableError if it is not UTF-8 text."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -163,15 +175,15 @@ def _check_name(name: str) -> str:
 
 
 class _NoNumberError(UnreadableError):
-    """A cell in a column of numbers holds none; where Arrow reads the other columns, it may be one in other marks."""
+    """A cell in a column of numbers is no number, as far as `NumberReader` knows the file's notation."""
 
 
 class NumberReader:
-    """A converter of a column's cells to float64, block by block from the first row on.
+    """A function from the cells of a column to float64, which is called block by block from the first row on.
 
-    Each cell is read by itself, in the ``notation`` of the file. Spaces around a cell are dropped, and a cell among
-    ``missing_words`` is null. A bool is 0 or 1, unless the column's ``kind`` is "number". ``name`` is the column's.
-    With ``as_texts`` the numbers stay texts with all their digits, with decimal points and no other marks.
+    ``name`` is the column's name in messages. Each cell is read in the ``notation`` of the file. Spaces around a cell
+    are dropped, and a cell among ``missing_words`` is null. A bool is 0 or 1, unless the column's ``kind`` is "number".
+    With ``as_texts`` numbers are texts with all digits, with decimal points and no other marks.
     """
 
     def __init__(
@@ -179,25 +191,28 @@ class NumberReader:
     ):
         self._name, self._kind, self._notation, self._as_texts = name, kind, notation, as_texts
         self._missing = _words(missing_words)
-        self._n_read = 0
+        self._n_read = 0  # number of cells that were converted
 
     def __call__(self, cells: Any) -> Any:
-        """Return the numbers of the next cells; raise an UnreadableError that names the first cell without one."""
+        """Return the numbers in the column's next ``cells``; raise an UnreadableError for a cell that is no number."""
         words = strip_cells(cells, self._missing)
         numbers = self.floats(words)
         if numbers is None:
             # Cell by cell only now: the cast of the whole part does not tell which cell is wrong.
             row = next(i for i in range(len(words)) if self.floats(words.slice(i, 1)) is None)
+            marks = "" if self._kind == "boolean" or self._notation.is_plain else f", {self._notation.words}"
             raise _NoNumberError(
                 f"row {self._n_read + row + 1} of the data holds {cells[row].as_py()!r:.60} in column {self._name!r}; "
-                f"the model's column holds {_EXPECTED[self._kind]}"
-                + ("" if self._kind == "boolean" or self._notation.is_plain else f", {self._notation.words}")
+                f"the model's column holds {_EXPECTED[self._kind]}{marks}"
             )
         self._n_read += len(cells)
         return self._texts(words) if self._as_texts else numbers
 
     def floats(self, cells: Any) -> Any:
-        """Return the numbers of stripped cells, null for null; None if a cell holds no number of the column's kind."""
+        """Return the numbers in ``cells`` without spaces around them; None if one is no number of the column's kind.
+
+        A null cell is null in the result.
+        """
         words = self._texts(cells)
         if words is None:
             return None
@@ -211,14 +226,17 @@ class NumberReader:
         return numbers
 
     def _texts(self, cells: Any) -> Any:
-        return write_plainly(cells if self._kind == "number" else _booleans_as_digits(cells), self._notation)
+        """Return ``cells`` as texts that a cast reads as numbers, bools as 0 and 1; None if a cell has wrong marks."""
+        if self._kind != "number":
+            cells = _booleans_as_digits(cells)
+        return write_plainly(cells, self._notation)
 
 
 def infer_column(cells: Any, missing_words: Sequence[str], notation: Notation) -> Any:
-    """Return a whole column in the first type that fits all its cells: bools, integers, floats, unchanged strings.
+    """Return the ``cells`` of a whole column, strings, in the first type that fits: bools, integers, floats, strings.
 
-    ``cells`` are strings. Those among ``missing_words`` become null, and a column of these alone becomes floats.
-    Numbers are read in ``notation``, the file's.
+    Cells among ``missing_words`` become null, and a column of such cells alone becomes floats. Numbers are read in the
+    ``notation`` of the file.
     """
     stripped = strip_cells(cells, _words(missing_words))
     # Each value once: a column of few values, such as bools, takes a few comparisons.
@@ -240,71 +258,79 @@ def infer_column(cells: Any, missing_words: Sequence[str], notation: Notation) -
 
 
 def _words(words: Sequence[str]) -> pa.Array:
+    """Return words as an Arrow array, without spaces around them."""
     return arrow_texts([word.strip() for word in words])
 
 
 def _booleans_as_digits(words: Any) -> Any:
+    """Return an Arrow array of strings with "1" and "0" in place of words for true and false."""
     for digit, bool_words in (("1", TRUE_WORDS), ("0", FALSE_WORDS)):
         is_word = compute.is_in(words, value_set=_words(bool_words))
-        words = compute.if_else(is_word, digit, words) if is_any(is_word) else words
+        if is_any(is_word):
+            words = compute.if_else(is_word, digit, words)
     return words
 
 
 class _RowReader:
-    """A reader of a file's blocks as tables: the columns ``wanted``, the model's before the kept ones."""
+    """A reader of a text file block by block, as tables of the columns ``wanted``: the model's, then the kept ones."""
 
     def __init__(self, file: Path, wanted: Wanted):
         self._file, self._wanted = file, wanted
         self._dialect = read_dialect(file)
-        self._features = wanted.names(self._dialect.names, str(file))
+        self._features = wanted.names(self._dialect.names, str(file))  # names in the file of the model's columns
         levels = wanted.columns.levels or (None,) * len(self._features)
+        # By the model's column: whether its levels are words; and whether they are integers that float64 would merge.
         self._are_words = [
             column is not None and all(isinstance(level, str | bool) for level in column.values) for column in levels
         ]
-        # Float64 would merge large integers.
         self._are_large = [isinstance(lookup, Lookup) and lookup.are_large for lookup in wanted.columns.lookups]
 
-    def quickly(self) -> Iterator[pa.Table]:
-        """Yield blocks whose numbers Arrow makes; raise Arrow's error for a cell that it does not read as a number."""
+    def read_quickly(self) -> Iterator[pa.Table]:
+        """Yield all blocks as tables, with numbers that Arrow reads; raise Arrow's error if a cell is no number."""
         notation = self._notation_by_bytes() or self._notation
         tell_other_notation(self._file, notation, self._usual)
         if notation.thousands is not None:
             raise pa.ArrowInvalid("Arrow reads no marks between thousands")
-        types, seem_boolean = {}, self._guess_booleans()
+        seem_boolean = self._guess_booleans()
+        types = {}
         for j, name in enumerate(self._features):
-            is_boolean = self._kind(j) == "boolean" or name in seem_boolean
-            is_text = self._are_words[j] or self._are_large[j]
-            types[name] = pa.string() if is_text else pa.bool_() if is_boolean else pa.float64()
+            if self._are_words[j] or self._are_large[j]:
+                types[name] = pa.string()
+            elif self._kind(j) == "boolean" or name in seem_boolean:
+                types[name] = pa.bool_()
+            else:
+                types[name] = pa.float64()
         types |= dict.fromkeys(self._wanted.keep, pa.string())
         yield from self._tables(types, notation)
 
-    def carefully(self) -> Iterator[pa.Table]:
-        """Yield blocks that Arrow reads as text, with numbers by `NumberReader`."""
-        return self._tables(dict.fromkeys([*self._features, *self._wanted.keep], pa.string()), self._notation)
+    def read_carefully(self) -> Iterator[pa.Table]:
+        """Yield all blocks as tables, with numbers that `NumberReader` makes of texts."""
+        types = dict.fromkeys([*self._features, *self._wanted.keep], pa.string())
+        return self._tables(types, self._notation)
 
     @property
     def _usual(self) -> Notation:
-        """The notation of the model's data."""
+        """The notation of the text file that the model was fitted on."""
         return Notation(self._wanted.columns.decimal, self._wanted.columns.thousands)
 
     def _notation_by_bytes(self) -> Notation | None:
-        """Return the notation that the caller names or the file's bytes show; None if only the cells may tell it."""
+        """Return the file's notation if the caller names it, or the file's bytes show it; else None."""
         wish = self._wanted.notation.implied
         if wish.decimal is not None:
             return wish
-        # Bytes can rule out marks other than decimal points; to tell further notations apart takes the cells.
+        # Bytes can exclude all marks but decimal points. They do not tell other notations apart.
         is_usual = self._usual.decimal in (None, ".") and wish.thousands is None
         is_plain = is_usual and self._dialect.separator == "," and not has_marks_of_others(self._file)
         return Notation(".") if is_plain else None
 
     @cached_property
     def _notation(self) -> Notation:
-        """The notation that the caller names, or that explains all cells; to find it takes a pass over the file."""
+        """The file's notation: the one that the caller names, or else the one that explains all cells of the file."""
         wish = self._wanted.notation.implied
         if wish.is_settled:
             return wish
-        words = {name for name, are_words in zip(self._features, self._are_words, strict=True) if are_words}
-        names = [name for name in self._dialect.names if name not in words]
+        columns_of_words = {name for name, are_words in zip(self._features, self._are_words, strict=True) if are_words}
+        names = [name for name in self._dialect.names if name not in columns_of_words]
         evidence = Evidence(names, _words(self._missing_words), wish)
         for block in _blocks_of(self._file, self._dialect):
             _look_at(block, self._dialect, evidence, self._missing_words)
@@ -312,9 +338,9 @@ class _RowReader:
         return notation._replace(decimal=wish.decimal or notation.decimal)
 
     def _tables(self, types: dict, notation: Notation) -> Iterator[pa.Table]:
-        """Yield the file's blocks as tables; Arrow reads columns in its ``types``, a dictionary by column.
+        """Yield all blocks as tables; ``types`` is {column: type in which Arrow reads it}.
 
-        `NumberReader` reads texts in columns of numbers; ``notation`` is the file's.
+        `NumberReader` converts columns of numbers that Arrow reads as texts. ``notation`` is the file's.
         """
         missing_words = self._missing_words
         readers = [
@@ -335,6 +361,7 @@ class _RowReader:
             yield pa.table(columns, names=[*self._features, *self._wanted.keep])
 
     def _kind(self, j: int) -> Kind:
+        """Return the kind of the model's column ``j``; "either" if it is unknown, or the column has levels."""
         columns = self._wanted.columns
         if columns.boolean is None or (columns.levels is not None and columns.levels[j] is not None):
             return "either"
@@ -342,10 +369,14 @@ class _RowReader:
 
     @property
     def _missing_words(self) -> tuple[str, ...]:
+        """Cells that mean a missing value."""
         return self._wanted.columns.missing_words
 
     def _guess_booleans(self) -> set[str]:
-        """Return the names of columns of unknown kind whose first rows hold bools; a wrong guess costs only speed."""
+        """Return the names of columns of kind "either" that hold bools at the file's beginning.
+
+        A wrong guess only costs time: the file is then read again.
+        """
         names = [name for j, name in enumerate(self._features) if self._kind(j) == "either" and not self._are_words[j]]
         if not names:
             return set()
@@ -358,6 +389,7 @@ class _RowReader:
 
 
 def _blocks_of(file: Path, dialect: Dialect, size: int | None = None) -> Iterator[Block]:
+    """Yield all rows of a text file of a dialect, in blocks of about ``size`` bytes, by default `BLOCK_BYTES`."""
     is_one_column = len(dialect.names) == 1
     return blocks_of(file, dialect.head, dialect.line, dialect.separator, size or BLOCK_BYTES, one_column=is_one_column)
 
@@ -371,11 +403,12 @@ def _parse(
     names: Sequence[str] | None = None,
     decimal: str | None = None,
 ) -> pa.Table:
-    """Return all rows of a block as a table of the columns ``names``; None: of those in ``types``.
+    """Return all rows of a block as a table of the columns ``names``, by default those in ``types``.
 
-    ``dialect`` is the file's, ``types`` are Arrow's types by column. ``missing_words`` are null in columns other than
-    strings; ``decimal`` is the decimal mark, by default a point. Raises an error of Arrow for a cell that is not of its
-    column's type. Raises an UnreadableError for a row with more or fewer cells than the first line has names.
+    ``dialect`` is that of the block's file, and ``types`` is {column: Arrow's type}; Arrow infers the type of another
+    column. ``missing_words`` are null except in columns of strings. ``decimal`` is the decimal mark, by default a
+    point. Raises an error of Arrow for a cell that is not of its column's type. Raises an UnreadableError for a row
+    with more or fewer cells than the file has columns.
     """
     try:
         table = arrow_csv.read_csv(
@@ -395,9 +428,10 @@ def _parse(
         )
     except pa.ArrowInvalid as error:
         if ragged := _RAGGED.search(str(error)):
-            line, (expected, n_cells) = block.line_of(int(ragged[1]) - 1), ragged.groups()[1:]
+            row, n_names, n_cells = map(int, ragged.groups())
+            line = block.line_of(row - 1)
             raise UnreadableError(
-                f"a row has {n_cells} cells, but the first line has {expected} names (line {line})"
+                f"a row has {n_cells} cells, but the first line has {n_names} names (line {line})"
             ) from error
         raise
     block.check(table.num_rows)
@@ -405,7 +439,10 @@ def _parse(
 
 
 def _look_at(block: Block, dialect: Dialect, evidence: Evidence, missing_words: Sequence[str]) -> None:
-    """Add a block's cells to the evidence of its file's notation; ``missing_words`` are null in columns of numbers."""
+    """Add the cells of a block to the ``evidence`` of its file's notation.
+
+    ``dialect`` is the file's; ``missing_words`` are null in columns of numbers.
+    """
     if not evidence.texts:
         return
     try:
@@ -416,5 +453,6 @@ def _look_at(block: Block, dialect: Dialect, evidence: Evidence, missing_words: 
 
 
 def _without_empty_cells(column: Any) -> Any:
+    """Return a column of strings with null in place of empty cells."""
     is_empty = compute.equal(column, "")
     return compute.if_else(is_empty, pa.scalar(None, pa.string()), column) if is_any(is_empty) else column

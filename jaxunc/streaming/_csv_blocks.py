@@ -15,7 +15,9 @@ from ._sources import UnreadableError
 
 LONGEST = 16  # most blocks of a row: a quotation mark left open would make one row of the rest of the file
 _PIECE = 2**17  # bytes that are searched together: as many as fit in a processor's cache
-_END, _RETURN, _QUOTE = ord("\n"), ord("\r"), ord('"')
+_END = ord("\n")
+_RETURN = ord("\r")
+_QUOTE = ord('"')
 
 
 class Block(NamedTuple):
@@ -27,29 +29,32 @@ class Block(NamedTuple):
     starts: Callable[[], np.ndarray]  # returns the positions in ``text`` where rows start; an empty line is no row
 
     def check(self, n_rows: int) -> None:
-        """Raise an UnreadableError unless ``n_rows``, which a parser read, are all rows of the block."""
+        """Raise an UnreadableError unless ``n_rows``, the number that a parser read, is that of the block's rows."""
         # Lines are quick to count. Rows are fewer where cells span lines, or lines are empty.
         whole_lines = self.n_lines + (self.text[-1] not in b"\r\n")
         if n_rows != whole_lines and n_rows != (n_starts := len(self.starts())):
             raise UnreadableError(f"{n_rows} rows were read of the {n_starts} in lines {self.line} to {self._last}")
 
     def line_of(self, row: int) -> int:
-        """Return the number of the line in the file in which a row of the block starts."""
+        """Return the number, from 1, of the line of the file in which the block's row ``row``, from 0, starts."""
         starts = self.starts()
-        return self.line + _n_lines(bytes(self.text[: starts[min(row, len(starts) - 1)]]))
+        start = starts[min(row, len(starts) - 1)]
+        return self.line + _count_line_ends(bytes(self.text[:start]))
 
     @property
     def _last(self) -> int:
+        """Number of the block's last line in the file, or of the line behind it if the block ends with a line end."""
         return self.line + self.n_lines
 
 
 def is_compressed(file: Path) -> bool:
+    """Return whether a file is compressed by gzip: its name ends with ``.gz``."""
     return file.name.lower().endswith(".gz")
 
 
 @contextmanager
 def open_bytes(file: Path) -> Iterator[Any]:
-    """Open the bytes of a file, decompressed if its name ends with ``.gz``."""
+    """Return a context with the stream of a file's bytes, decompressed if its name ends with ``.gz``."""
     with open(file, "rb") as raw:
         if is_compressed(file):
             with gzip.open(raw) as text:
@@ -59,13 +64,13 @@ def open_bytes(file: Path) -> Iterator[Any]:
 
 
 def blocks_of(file: Path, head: int, line: int, separator: str, size: int, *, one_column: bool) -> Iterator[Block]:
-    """Yield all rows of a file, in blocks of about ``size`` bytes.
+    """Yield all rows of a text file, in blocks of about ``size`` bytes.
 
-    The first row begins in line ``line``, after ``head`` bytes; ``separator`` stands between cells. With ``one_column``
-    an empty line, which may be a row, is refused. The bytes are read here and not by the parser, whose threads read
-    ahead and could outlive the file. Raises an UnreadableError, with the number of the line, for rows that a parser
-    would swallow, or if the file ends early.
+    The first row begins in line ``line``, after ``head`` bytes; ``separator`` stands between cells. Raises an
+    UnreadableError, with the number of the line, for rows that a parser would join to one, or if the file ends early.
+    With ``one_column`` it is also raised for an empty line, which may or may not be a row.
     """
+    # The bytes are read here and not by the parser, whose threads read ahead and could outlive the file.
     with open(file, "rb") as raw:
         stream: Any = gzip.GzipFile(fileobj=raw) if is_compressed(file) else raw
         if len(_with_more(b"", stream, head)) < head:
@@ -94,9 +99,9 @@ def blocks_of(file: Path, head: int, line: int, separator: str, size: int, *, on
 
 
 def _with_more(text: bytes, stream: Any, size: int) -> bytearray:
-    """Return a text with the next ``size`` bytes of a stream appended, or all that are left if these are fewer.
+    """Return ``text`` with the next ``size`` bytes of a stream appended, or with all that are left if these are fewer.
 
-    It reads several times, since a single read may return fewer bytes before the stream's end.
+    The stream is read several times, since a single read may return fewer bytes before the stream's end.
     """
     n_bytes = len(text)
     buffer = bytearray(n_bytes + size)
@@ -115,66 +120,71 @@ def _check_size(raw: Any) -> None:
 
 
 def _block_of(text: bytearray, line: int, separator: str, *, is_last: bool, one_column: bool) -> tuple[Block, int]:
-    """Return the whole rows at the beginning of a text as a block, and the position where they end.
+    """Return a block of the whole rows with which ``text`` begins, and the position in the text where they end.
 
-    The text begins in line ``line`` of the file, and with ``is_last`` ends where the file does. ``separator`` stands
-    between cells. Raises an UnreadableError for rows that a parser would misread; with ``one_column`` for empty lines.
+    The text begins in line ``line`` of the file; with ``is_last`` the text and the file end together. ``separator``
+    stands between cells. Raises an UnreadableError for rows that a parser would misread, and with ``one_column`` for an
+    empty line.
     """
     if (at := text.find(b"\0")) >= 0:
-        raise UnreadableError(f"line {line + _n_lines(text, at)} holds binary data, not UTF-8 text")
+        raise UnreadableError(f"line {line + _count_line_ends(text, at)} holds binary data, not UTF-8 text")
+    quoted = None
+    line_ends = None
     if b'"' in text:
         codes = np.frombuffer(text, np.uint8)
-        quoted = _find_strictly_quoted(codes, separator, is_last=is_last) or _find_quoted(
-            text, codes, line, separator, is_last=is_last
-        )
-        ends = _line_ends(codes, quoted)
-    else:
-        quoted = ends = None
+        quoted = _find_strictly_quoted(codes, separator, is_last=is_last)
+        if quoted is None:
+            quoted = _find_quoted(text, codes, line, separator, is_last=is_last)
+        line_ends = _line_ends(codes, quoted)
     if is_last:
         end = len(text)
-    elif ends is None:
+    elif line_ends is None:
         end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
     else:
-        end = int(ends[-1]) + 1 if len(ends) else 0
+        end = int(line_ends[-1]) + 1 if len(line_ends) else 0
     starts = lru_cache(1)(lambda: _row_starts(text, end, quoted))  # found when they are asked for, and once
     if one_column and end:
         _check_no_empty_line(text, end, quoted, line)
-    return Block(memoryview(text)[:end], line, _n_lines(text, end), starts), end
+    return Block(memoryview(text)[:end], line, _count_line_ends(text, end), starts), end
 
 
-Intervals = tuple[np.ndarray, np.ndarray]  # positions of the opening marks of quoted cells, and of their closing marks
+Intervals = tuple[np.ndarray, np.ndarray]
+"""Positions in a text of the opening quotation marks of its quoted cells, and of their closing marks."""
 
 
 def _find_strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -> Intervals | None:
-    """Return the quoted cells if each quotation mark opens or closes a cell, or is doubled within a cell; else None.
+    """Return the `Intervals` of quoted cells; None unless each quotation mark bounds a cell or is part of a pair.
 
-    ``codes`` are the text's bytes, ``separator`` stands between cells; with ``is_last`` the text ends where the file
-    does.
+    ``codes`` are the bytes of a text, ``separator`` stands between its cells. With ``is_last`` the text ends where the
+    file does; else its last cell may be cut. A pair of marks is a mark in a cell, and divides it into two intervals.
     """
     marks = np.flatnonzero(codes == _QUOTE)
     if len(marks) % 2:
         if is_last:
             return None
         marks = np.append(marks, len(codes))  # closes a cell that is cut at the text's end
-    is_between = np.zeros(256, bool)
+    is_between = np.zeros(256, bool)  # whether each byte may come between two cells
     is_between[[_END, _RETURN, ord(separator)]] = True
-    opening, closing = marks[0::2], marks[1::2]
-    doubled = opening[1:] == closing[:-1] + 1  # such a mark divides a cell into two intervals
+    opening, closing = marks[0::2], marks[1::2]  # marks open and close by turns
+    is_doubled = opening[1:] == closing[:-1] + 1  # a mark that closes, and right behind it one that opens
+    # A mark may open a cell behind a byte between cells, and close one before such a byte.
     may_open = is_between[codes[opening - 1]]
-    may_open[0] |= opening[0] == 0
-    may_open[1:] |= doubled
+    may_open[0] |= opening[0] == 0  # at the start of the text
+    may_open[1:] |= is_doubled
     may_close = is_between[codes[np.minimum(closing + 1, len(codes) - 1)]]
-    may_close[-1] |= closing[-1] >= len(codes) - 1
-    may_close[:-1] |= doubled
-    return (opening, closing) if may_open.all() and may_close.all() else None
+    may_close[-1] |= closing[-1] >= len(codes) - 1  # at the end of the text
+    may_close[:-1] |= is_doubled
+    if may_open.all() and may_close.all():
+        return opening, closing
+    return None
 
 
 def _find_quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, *, is_last: bool) -> Intervals:
-    """Return the quoted cells as parsers find them; raise an UnreadableError if a cell would swallow rows.
+    """Return the `Intervals` of quoted cells as parsers find them; raise an UnreadableError for a mark left open.
 
     ``codes`` are the bytes of ``text``, which begins in line ``line``; with ``is_last`` it ends where the file does.
-    ``separator`` stands between cells. A quoted cell over several lines is accepted only if the marks in its row are
-    sound. Else its opening mark was never closed, and the mark that seems to close it opens a cell of another row.
+    ``separator`` stands between cells. A quoted cell over several lines is accepted only if no quotation mark in its
+    row is misplaced. Else its opening mark was never closed: the mark that seems to close it is of another row.
     """
     between = b"\r\n" + separator.encode()
     # A mark opens a cell at the start, or behind a separator or line end. The group is empty if the text ends within.
@@ -185,18 +195,23 @@ def _find_quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, 
     if is_last and is_open.any():
         raise _open_mark_error(text, int(opening[-1]), line)
     misplaced = _find_misplaced(codes, (opening, closing), between)
-    row_ends, all_ends = _line_ends(codes, (opening, closing)), _line_ends(codes, None)
-    spans_lines = np.searchsorted(all_ends, opening) != np.searchsorted(all_ends, closing)
-    is_faulty = spans_lines & np.isin(np.searchsorted(row_ends, opening), np.searchsorted(row_ends, misplaced))
-    if is_faulty.any() and (is_last or not is_open[is_faulty.argmax()]):
-        raise _open_mark_error(text, int(opening[is_faulty.argmax()]), line)
+    line_ends = _line_ends(codes, quoted=None)
+    spans_lines = np.searchsorted(line_ends, opening) != np.searchsorted(line_ends, closing)
+    row_ends = _line_ends(codes, (opening, closing))
+    is_in_faulty_row = np.isin(np.searchsorted(row_ends, opening), np.searchsorted(row_ends, misplaced))
+    is_faulty = spans_lines & is_in_faulty_row
+    if is_faulty.any():
+        first = int(is_faulty.argmax())
+        if is_last or not is_open[first]:  # of a cell that is cut the next bytes may show otherwise
+            raise _open_mark_error(text, int(opening[first]), line)
     return opening, closing
 
 
 def _find_misplaced(codes: np.ndarray, quoted: Intervals, between: bytes) -> np.ndarray:
-    """Return positions of marks outside of ``quoted`` cells, and of the opening marks of cells before further text.
+    """Return the positions of misplaced quotation marks in a text with the bytes ``codes``.
 
-    ``codes`` are the text's bytes, ``between`` those that may come between two cells.
+    These are marks outside of the ``quoted`` cells, and the opening marks of cells that further text follows. Only the
+    bytes ``between``, or the end of the text, may follow a cell.
     """
     opening, closing = quoted
     followers = codes[np.minimum(closing + 1, len(codes) - 1)]
@@ -208,23 +223,33 @@ def _find_misplaced(codes: np.ndarray, quoted: Intervals, between: bytes) -> np.
 
 
 def _open_mark_error(text: bytearray, at: int, line: int) -> UnreadableError:
+    """Return the error for a quotation mark at position ``at`` of a text, which begins in line ``line`` of the file."""
     return UnreadableError(
-        f"line {line + _n_lines(text, at)} opens a quotation mark that is not closed where its cell ends; close it, or "
-        "double the marks within the cell"
+        f"line {line + _count_line_ends(text, at)} opens a quotation mark that is not closed where its cell ends; "
+        "close it, or double the marks within the cell"
     )
 
 
 def _line_ends(codes: np.ndarray, quoted: Intervals | None) -> np.ndarray:
-    """Return the positions of line feeds and carriage returns outside of ``quoted`` cells; ``codes`` are bytes."""
+    """Return the positions, among the bytes ``codes``, of line feeds and carriage returns outside of ``quoted`` cells.
+
+    With None for ``quoted`` these are all line feeds and carriage returns.
+    """
     ends = np.flatnonzero((codes == _END) | (codes == _RETURN))
-    if quoted is None or not len(quoted[0]):
+    if quoted is None:
         return ends
-    cell_index = np.searchsorted(quoted[0], ends) - 1  # of the last cell that opens before; -1 for none
-    return ends[(cell_index < 0) | (ends > quoted[1][cell_index])]
+    opening, closing = quoted
+    if not len(opening):
+        return ends
+    cell_index = np.searchsorted(opening, ends) - 1  # of the last cell that opens before; -1 for none
+    return ends[(cell_index < 0) | (ends > closing[cell_index])]
 
 
 def _row_starts(text: bytearray, end: int, quoted: Intervals | None) -> np.ndarray:
-    """Return where each line of ``text[:end]`` that is not empty starts; line ends in ``quoted`` cells end no line."""
+    """Return the positions where the rows of ``text[:end]`` start: its lines that are not empty.
+
+    A line end within one of the ``quoted`` cells ends no line.
+    """
     codes = np.frombuffer(text, np.uint8)[:end]
     is_end = np.zeros(end + 1, bool)
     is_end[_line_ends(codes, quoted)] = True
@@ -233,7 +258,10 @@ def _row_starts(text: bytearray, end: int, quoted: Intervals | None) -> np.ndarr
 
 
 def _check_no_empty_line(text: bytearray, end: int, quoted: Intervals | None, line: int) -> None:
-    """Raise an UnreadableError if ``text[:end]``, from line ``line`` on, has an empty line outside ``quoted`` cells."""
+    """Raise an UnreadableError if ``text[:end]`` has an empty line outside of ``quoted`` cells.
+
+    The text begins in line ``line`` of the file.
+    """
     codes = np.frombuffer(text, np.uint8)[:end]
     ends = _line_ends(codes, quoted)
     before = np.concatenate([[-1], ends[:-1]])
@@ -241,15 +269,15 @@ def _check_no_empty_line(text: bytearray, end: int, quoted: Intervals | None, li
     is_second_half = (codes[ends] == _END) & (before == ends - 1) & (codes[before] == _RETURN) & (before >= 0)
     is_empty = (before == ends - 1) & ~is_second_half
     if is_empty.any():
-        at = line + _n_lines(text, int(ends[is_empty.argmax()]))
+        at = line + _count_line_ends(text, int(ends[is_empty.argmax()]))
         raise UnreadableError(
             f'line {at} is empty, which in a file of one column may be a missing value or no row; write "" or take it '
             "away"
         )
 
 
-def _n_lines(text: bytes | bytearray, end: int | None = None) -> int:
-    """Return the number of line ends in ``text[:end]``: a line feed, a carriage return, or both as one."""
+def _count_line_ends(text: bytes | bytearray, end: int | None = None) -> int:
+    """Return the number of line ends in ``text[:end]``; a carriage return with a line feed behind it is one."""
     codes = np.frombuffer(text, np.uint8)[:end]
     n_ends = sum(int(np.count_nonzero(codes[i : i + _PIECE] == _END)) for i in range(0, len(codes), _PIECE))
     if b"\r" in text:
@@ -261,15 +289,18 @@ _OVERLAP = 2**8  # bytes that two pieces share, so that a cell at their border l
 
 
 def has_marks_of_others(file: Path) -> bool:
-    """Return whether a file with commas as separators may hold marks other than decimal points in numbers.
+    """Return whether a text file with commas between cells may hold numbers with marks other than decimal points.
 
-    These are a comma in a number, and points between thousands. Only bytes are looked at, at the speed of memory.
+    These are commas in numbers, and points between thousands. Only bytes are looked at, so True may be wrong.
     """
-    return any(_quoted_commas(piece) or _points_by_thousands(piece) for piece in _pieces(file))
+    return any(_has_quoted_commas(piece) or _has_points_by_thousands(piece) for piece in _pieces(file))
 
 
 def _pieces(file: Path) -> Iterator[np.ndarray]:
-    """Yield the bytes of a file in pieces that overlap; all share one buffer, so each is valid until the next."""
+    """Yield the bytes of a file in arrays of uint8 that overlap by `_OVERLAP` bytes.
+
+    An array is valid until the next one is asked for: all share one buffer.
+    """
     buffer = bytearray(_OVERLAP + 8 * _PIECE)
     codes = np.frombuffer(buffer, np.uint8)
     with open_bytes(file) as stream, memoryview(buffer) as view:
@@ -279,25 +310,30 @@ def _pieces(file: Path) -> Iterator[np.ndarray]:
             buffer[:_OVERLAP] = buffer[n_read : n_read + _OVERLAP]
 
 
-def _quoted_commas(codes: np.ndarray) -> bool:
-    """Return whether, in bytes ``codes`` of a text, a quoted cell begins like a number and holds a comma."""
+def _has_quoted_commas(codes: np.ndarray) -> bool:
+    """Return whether some quoted cell in a text with the bytes ``codes`` begins like a number and holds a comma."""
     if codes.tobytes().find(b'"') < 0:
         return False
-    # Bytes below "0" wrap around to large numbers, and are no digits either.
-    is_comma, is_digit, is_quote = codes == ord(","), codes - ord("0") < 10, codes == _QUOTE
-    is_between = is_comma | (codes == _END) | (codes == _RETURN)
+    is_quote = codes == _QUOTE
+    is_comma = codes == ord(",")
+    is_digit = _are_digits(codes)
+    is_between = is_comma | (codes == _END) | (codes == _RETURN)  # a byte that may come before a cell
     # A cell that begins with a comma and a digit, such as ",5".
     if np.any(is_between[:-3] & is_quote[1:-2] & is_comma[2:-1] & is_digit[3:]):
         return True
-    # Else a number's comma stands behind a digit or a sign, and before a digit.
-    if not np.any(is_comma[1:-1] & is_digit[2:] & (is_digit | (codes == ord("-")) | (codes == ord("+")))[:-2]):
+    # Any other comma in a number stands behind a digit or a sign, and before a digit.
+    is_digit_or_sign = is_digit | (codes == ord("-")) | (codes == ord("+"))
+    if not np.any(is_digit_or_sign[:-2] & is_comma[1:-1] & is_digit[2:]):
         return False
-    quotes, commas = np.flatnonzero(is_quote), np.append(np.flatnonzero(is_comma), len(codes))
+    # Is there a comma between the opening quote of a cell that begins like a number, and the next quote?
+    quotes = np.flatnonzero(is_quote)
     next_quotes = np.append(quotes[1:], len(codes))
-    # A quote that begins a piece has the last byte before it: its cell lies whole in the piece before.
-    byte_before, byte_behind = codes[quotes - 1], codes[np.minimum(quotes + 1, len(codes) - 1)]
-    is_opening = is_between[quotes - 1] & _BEGINNING[byte_behind] & (byte_before != _QUOTE)
-    return bool(np.any(commas[np.searchsorted(commas, quotes[is_opening])] < next_quotes[is_opening]))
+    byte_behind = codes[np.minimum(quotes + 1, len(codes) - 1)]
+    # A quote at position 0 is judged by the last byte, perhaps wrongly: its cell lies whole in the piece before.
+    opens_number = is_between[quotes - 1] & _BEGINNING[byte_behind]
+    commas = np.append(np.flatnonzero(is_comma), len(codes))
+    next_commas = commas[np.searchsorted(commas, quotes[opens_number])]
+    return bool(np.any(next_commas < next_quotes[opens_number]))
 
 
 _BEGINNING = np.zeros(256, bool)
@@ -305,11 +341,17 @@ _BEGINNING[list(b"0123456789+-.,' \xc2\xe2")] = True
 """Whether numbers may begin with each byte; spaces of two and three bytes are included."""
 
 
-def _points_by_thousands(codes: np.ndarray) -> bool:
-    """Return whether, in bytes ``codes`` of a text, two points have exactly three digits between them."""
+def _are_digits(codes: np.ndarray) -> np.ndarray:
+    """Return whether each byte of an array of uint8 is a digit."""
+    return codes - ord("0") < 10  # bytes below "0" wrap around to large numbers
+
+
+def _has_points_by_thousands(codes: np.ndarray) -> bool:
+    """Return whether a text with the bytes ``codes`` has two points with exactly three digits between them."""
     is_point = codes == ord(".")
-    is_near = is_point[:-4] & is_point[4:]
-    if not is_near.any():
+    is_first_of_two = is_point[:-4] & is_point[4:]
+    if not is_first_of_two.any():
         return False
-    first_points = np.flatnonzero(is_near)
-    return bool(np.any(np.all([codes[first_points + i] - ord("0") < 10 for i in (1, 2, 3)], axis=0)))
+    first_points = np.flatnonzero(is_first_of_two)
+    is_digit_behind = [_are_digits(codes[first_points + i]) for i in (1, 2, 3)]
+    return bool(np.any(np.all(is_digit_behind, axis=0)))

@@ -1,9 +1,9 @@
 """Data in memory as Arrow's: tables of frames, columns by name and arrays; columns of answers and class labels.
 
-`tables_of` takes a source of any kind, and yields the columns that a model reads and those that are carried along.
-Numbers that are read may become floats; columns that are carried keep their values, or are refused. `arrow_numbers`,
-`arrow_texts` and `arrow_labels` make arrays from buffers, without `pyarrow.array`: it imports pandas if that is
-installed, which takes longer than all other steps of a short run.
+`tables_of` takes a source of any kind, and yields tables of the columns that a model reads and of those that are
+carried along. Numbers that a model reads may become floats; columns that are carried along keep their values, or are
+refused. `arrow_numbers`, `arrow_texts` and `arrow_labels` make arrays from buffers, without `pyarrow.array`: it imports
+pandas if that is installed, which takes longer than all other steps of a short run.
 """
 
 import datetime
@@ -30,13 +30,14 @@ from jaxunc.tables import (
 
 Positions = Callable[[Sequence[str]], tuple[list[int], list[int]]]
 """A function from the names of all columns to two lists of positions: columns to read, and columns to carry along."""
-_FAULTS = (pa.ArrowException, TypeError, ValueError, OverflowError)
+_FAULTS = (pa.ArrowException, TypeError, ValueError, OverflowError)  # errors for values that Arrow has no type for
 
 
 def tables_of(source: Any, positions: Positions) -> Iterator[pa.Table]:
-    """Yield Arrow tables of a source: the columns that ``positions`` gives to read, then those to carry along.
+    """Yield the rows of a source in memory as Arrow tables: the columns to read, then those to carry along.
 
-    Raises a TypeError for a source of another kind, and for values that Arrow cannot hold.
+    ``positions`` returns their positions for the names of all columns. Raises a TypeError for a source that is no
+    table, and for values that Arrow has no type for.
     """
     if isinstance(source, pa.Table):
         yield select_at(source, positions)
@@ -62,13 +63,13 @@ def tables_of(source: Any, positions: Positions) -> Iterator[pa.Table]:
 
 
 def select_at(table: pa.Table, positions: Positions) -> pa.Table:
-    """Return a table's columns at the two lists of ``positions``: those to read, then those to carry along."""
+    """Return a table of the columns of ``table`` to read, then those to carry along, as ``positions`` says."""
     read, carried = positions(table.schema.names)
     return table.select([*read, *carried])
 
 
 def table_of_columns(columns: Mapping[Any, Any], *, exact: bool = False) -> pa.Table:
-    """Return columns by name as a table; raise a TypeError for a column that Arrow has no type for.
+    """Return {name: column} as a table; raise a TypeError for a column whose values Arrow has no type for.
 
     Without ``exact`` such a column becomes floats if its values are numbers.
     """
@@ -76,9 +77,9 @@ def table_of_columns(columns: Mapping[Any, Any], *, exact: bool = False) -> pa.T
 
 
 def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
-    """Return a frame of pandas as a table, without its index; raise a TypeError for values that Arrow has no type for.
+    """Return a pandas frame as a table, without its index; raise a TypeError for values that Arrow has no type for.
 
-    Without ``exact`` numbers of such types become floats.
+    Without ``exact`` a column of such values becomes floats if they are numbers.
     """
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
@@ -94,7 +95,11 @@ def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
 
 
 def table_of_frame(source: Any, frame: Any, positions: Positions) -> pa.Table:
-    """Return a table of a source's columns at the two lists of ``positions``; ``frame`` is `as_frame` of the source."""
+    """Return a table of the columns of a frame or dictionary to read, then of those to carry along.
+
+    ``positions`` returns their positions for the names of all columns. ``frame`` is what `as_frame` returns for the
+    ``source``.
+    """
     read, carried = positions(list(map(str, frame.columns)))
     if is_pandas(frame):
         return join_tables(table_of_pandas(frame.iloc[:, read]), table_of_pandas(frame.iloc[:, carried], exact=True))
@@ -102,15 +107,15 @@ def table_of_frame(source: Any, frame: Any, positions: Positions) -> pa.Table:
     if not isinstance(source, Mapping) and "Object" not in map(str, getattr(source, "dtypes", ())):
         with suppress(*_FAULTS):
             return pa.table(source).select([*read, *carried])  # in the source's types
-    columns_by_name = source.items() if isinstance(source, Mapping) else zip(frame.columns, frame.parts, strict=True)
-    return _table_of_pairs(columns := list(columns_by_name), read, columns, carried)
+    columns = list(source.items() if isinstance(source, Mapping) else zip(frame.columns, frame.parts, strict=True))
+    return _table_of_pairs(columns, read, columns, carried)
 
 
 def _table_of_array(source: Any, positions: Positions) -> pa.Table:
-    """Return ``source``, an array ``[instances features]`` or a structured one, as a table.
+    """Return a table of the columns of an array to read, then of those to carry along.
 
-    It has the columns to read, then those to carry along. Columns without names are called "0", "1", … for
-    ``positions``.
+    ``source`` is an array ``[instances features]``, or a structured one. ``positions`` returns the positions for the
+    names of all columns, which are "0", "1", … for an array that is not structured.
     """
     table = plain_table(source, "source")
     if isinstance(table, Frame):  # from a structured array; masked integers are floats in the frame
@@ -122,28 +127,30 @@ def _table_of_array(source: Any, positions: Positions) -> pa.Table:
     array = np.asarray(table)  # Arrow does not read arrays of JAX
     original = source if isinstance(source, np.ma.MaskedArray) else array
     read, carried = positions([str(j) for j in range(array.shape[1])])
-    columns, originals = ([(str(j), values[:, j]) for j in range(array.shape[1])] for values in (array, original))
+    columns = [(str(j), array[:, j]) for j in range(array.shape[1])]
+    originals = [(str(j), original[:, j]) for j in range(array.shape[1])]
     return _table_of_pairs(columns, read, originals, carried)
 
 
 def _table_of_pairs(columns: list, read: list[int], originals: list, carried_positions: list[int]) -> pa.Table:
-    """Return a table of ``columns`` at positions ``read``, then of ``originals`` at ``carried_positions``, unchanged.
+    """Return a table of ``columns`` at the positions ``read``, then of ``originals`` at ``carried_positions``.
 
-    A column is a pair (name, values).
+    Both are lists of pairs (name, values). Values of the originals stay as they are.
     """
     carried = table_of_columns(dict(originals[j] for j in carried_positions), exact=True)
     return join_tables(table_of_columns(dict(columns[j] for j in read)), carried)
 
 
 def join_tables(read: pa.Table, carried: pa.Table) -> pa.Table:
-    """Return a table of the columns of ``read``, then those of ``carried``; a name in both is there twice."""
+    """Return a table of the columns of the table ``read``, then of those of ``carried``; names may occur twice."""
     return pa.Table.from_arrays([*read.columns, *carried.columns], schema=pa.schema([*read.schema, *carried.schema]))
 
 
 def _column(column: Any, name: str, exact: bool) -> Any:
-    """Return a column as an Arrow array; with ``exact`` its values stay as they are, else numbers may become floats.
+    """Return a column of any library as an Arrow array; with ``exact`` its values stay as they are.
 
-    Raises a TypeError if Arrow has no type for the values.
+    Without ``exact`` numbers that Arrow has no type for become floats. Raises a TypeError, in which ``name`` is the
+    column's name, for other values that Arrow has no type for.
     """
     if str(getattr(column, "dtype", "")).startswith("Sparse"):
         column = column.to_numpy()
@@ -157,7 +164,7 @@ def _column(column: Any, name: str, exact: bool) -> Any:
         if _holds_objects(column):
             array = _arrow_of_objects(column, name)
             if exact and pa.types.is_binary(array.type) and any(isinstance(value, str) for value in column):
-                raise TypeError("texts and bytes are in it")
+                raise TypeError("texts and bytes are in it")  # Arrow has made bytes of the texts
             return array
         # NaN in an array that is carried along stays NaN, and does not become null.
         return pa.array(column, from_pandas=not (exact and isinstance(column, np.ndarray)))
@@ -174,7 +181,10 @@ def _column(column: Any, name: str, exact: bool) -> Any:
 
 
 def _arrow_of_numbers(column: Any) -> pa.Array:
-    """Return numbers as floats, or large integers as decimals, which keep all digits; raise `_FAULTS` for others."""
+    """Return a column of numbers as an Arrow array of floats; of large integers as decimals, which keep all digits.
+
+    Raises one of `_FAULTS` for values that are no numbers.
+    """
     values = np.asarray(column, None if hasattr(column, "dtype") else object)
     numbers = as_floats(values)
     if values.dtype == object and all(is_missing(value) or type(value) is int for value in values.tolist()):
@@ -185,15 +195,16 @@ def _arrow_of_numbers(column: Any) -> pa.Array:
 
 
 def _holds_objects(column: Any) -> bool:
+    """Return whether a column has the dtype of objects, or none."""
     return getattr(getattr(column, "dtype", None), "kind", "O") == "O"
 
 
 def _arrow_of_objects(column: Any, name: str) -> pa.Array:
-    """Return Python values as an Arrow array that keeps times to the nanosecond; Arrow alone would truncate some.
+    """Return a column of Python's objects as an Arrow array; times keep their nanoseconds, which Arrow may truncate.
 
-    *Moments* are dates and times, *spans* are durations. Raises what Arrow raises (`_FAULTS`) for values that it has no
-    type for and that are no moments. ``name`` is the column's, for the error of `_arrow_of_moments`.
+    ``name`` is the column's name in messages. Raises one of `_FAULTS` for values that Arrow has no type for.
     """
+    # Below, moments are dates and times, and spans are durations.
     try:
         array = pa.array(column, from_pandas=True)
     except _FAULTS:  # Arrow refuses some mixtures of kinds of moments, such as dates among times
@@ -210,17 +221,21 @@ def _arrow_of_objects(column: Any, name: str) -> pa.Array:
 
 
 def _arrow_of_spans(array: pa.Array, spans: list) -> pa.Array:
-    """Return the durations ``spans``, which Arrow read as ``array``, in nanoseconds if some have nanoseconds."""
+    """Return durations as an Arrow array, in nanoseconds if some of them have nanoseconds.
+
+    ``array`` is what Arrow itself has made of the ``spans``; it is returned if no duration has nanoseconds.
+    """
     if not any(getattr(span, "nanoseconds", 0) for span in spans):
         return array
     return pa.array([None if is_missing(span) else _nanoseconds(span) for span in spans], pa.duration("ns"))
 
 
 def _arrow_of_moments(values: list, name: str) -> pa.Array | None:
-    """Return dates and times as timestamps, in nanoseconds where microseconds are too coarse, and in UTC if zoned.
+    """Return dates and times as an Arrow array of timestamps, in UTC if they have time zones.
 
-    None where Arrow alone reads the values as exactly, or some value is no date or time. Raises a TypeError, which
-    calls the column ``name``, where only some have a time zone.
+    The unit is the nanosecond if microseconds are too coarse. None if Arrow itself reads the values as exactly, or some
+    value is neither a date nor a time. Raises a TypeError, in which ``name`` is the column's name, if only some of the
+    values have a time zone.
     """
     kinds = {kind for kind in set(map(type, values)) if issubclass(kind, datetime.date | np.datetime64)}
     moments = [None if is_missing(value) else value for value in values]
@@ -230,7 +245,7 @@ def _arrow_of_moments(values: list, name: str) -> pa.Array | None:
         return None
     if len(has_zone) > 1:
         raise TypeError(f"column {name!r} holds moments with a time zone and others without one; give all of them one.")
-    in_utc = has_zone == {True}
+    in_utc = has_zone == {True}  # all have a time zone
     if in_utc:
         moments = [None if value is None else value.astimezone(datetime.UTC).replace(tzinfo=None) for value in moments]
     words = ["NaT" if value is None else moment_word(value) for value in moments]
@@ -240,12 +255,13 @@ def _arrow_of_moments(values: list, name: str) -> pa.Array | None:
 
 
 def _nanoseconds(span: datetime.timedelta) -> int:
+    """Return the nanoseconds of a duration of Python or pandas."""
     microseconds = (span.days * 86_400 + span.seconds) * 10**6 + span.microseconds
     return microseconds * 1000 + getattr(span, "nanoseconds", 0)
 
 
 def arrow_numbers(array: np.ndarray) -> pa.Array:
-    """Return an Arrow array of a NumPy array's numbers or bools; numbers are not copied if they are contiguous."""
+    """Return a NumPy array of numbers or bools as an Arrow array; contiguous numbers are not copied."""
     data_type = pa.from_numpy_dtype(array.dtype)
     # Arrow has eight bools in a byte, the first in its lowest bit.
     values = np.packbits(array, bitorder="little") if array.dtype == bool else np.ascontiguousarray(array)
@@ -253,15 +269,16 @@ def arrow_numbers(array: np.ndarray) -> pa.Array:
 
 
 def arrow_texts(words: Sequence[str]) -> pa.Array:
+    """Return texts as an Arrow array of strings."""
     encoded = [word.encode() for word in words]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
 
 
 def arrow_labels(values: Sequence[Any]) -> pa.Array:
-    """Return an Arrow array of class labels, as texts if they are of several kinds.
+    """Return the labels of classes as an Arrow array, of strings if they are of several kinds.
 
-    Raises a ValueError for labels that are equal as texts.
+    Raises a ValueError if two labels are equal as strings.
     """
     if all(type(value) is str for value in values):
         return arrow_texts(values)

@@ -1,12 +1,13 @@
 """The notation of the numbers in a text file: one `Notation` for all cells of all columns.
 
-An `Evidence` looks at every cell, block by block, and keeps which notations explain each column. `Evidence.notation`
-returns the only notation that explains all columns. It raises an error if none does, or if several do that read a cell
-differently.
+A notation explains a column if all its cells are numbers in the notation. An `Evidence` looks at every cell, block by
+block, and keeps the notations that explain each column. `Evidence.notation` returns the notation that explains all
+columns. It raises an error if none does, or if several do that read a cell differently.
 """
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,11 +34,15 @@ class Notation(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
+        """Whether numbers have no marks but decimal points, so that a cast reads them."""
         return self.decimal in (None, ".") and self.thousands is None
 
     @property
     def implied(self) -> "Notation":
-        """The notation with the decimal mark that follows: a comma for points between thousands, a point for commas."""
+        """The notation, with an unknown decimal mark replaced by the one that the mark between thousands implies.
+
+        Points between thousands imply commas before decimals, commas imply points; other marks imply none.
+        """
         decimal = {".": ",", ",": "."}.get(self.thousands or "")
         return self if decimal is None or self.decimal is not None else self._replace(decimal=decimal)
 
@@ -53,10 +58,14 @@ class Notation(NamedTuple):
         return self.decimal in (None, other.decimal) and self.thousands in (None, other.thousands)
 
     def has(self, cell: str) -> bool:
+        """Return whether a cell, a text, is a number in this notation."""
         return re.search(_pattern(self), cell) is not None
 
     def reading(self, cell: str) -> str:
-        """Return a cell's number in this notation, written with a point alone, or "no number"; for messages."""
+        """Return the number that a cell is in this notation, with a decimal point and no other mark, for messages.
+
+        For a cell that is no number in this notation, return "no number".
+        """
         if not self.has(cell):
             return "no number"
         for mark in _WRITTEN.get(self.thousands or "", ""):
@@ -65,15 +74,19 @@ class Notation(NamedTuple):
 
 
 def wished_notation(decimal: str | None, thousands: str | None) -> Notation:
-    """Return the notation of the marks that a caller names (None: unknown); raise a ValueError for unsuitable marks."""
+    """Return the `Notation` with the marks that a caller names, None for an unknown one.
+
+    Raises a ValueError unless they are two different marks that numbers may have.
+    """
     check_marks(decimal, thousands)
     return Notation(decimal, thousands)
 
 
-_NAMES = {".": "points", ",": "commas", " ": "spaces", "'": "apostrophes"}
+_NAMES = {".": "points", ",": "commas", " ": "spaces", "'": "apostrophes"}  # names of marks in messages
 _WRITTEN = {".": ".", ",": ",", " ": " \u00a0\u2009\u202f", "'": "'\u2019"}
 """The characters that stand for each mark between thousands."""
-_MARKS = "[" + re.escape("".join(_WRITTEN.values())) + "]"
+_LETTERS = re.escape("".join(_WRITTEN.values()))  # the characters of all marks, in a pattern
+_MARKS = f"[{_LETTERS}]"  # pattern of any mark
 ALL = tuple(Notation(decimal, mark) for decimal in DECIMALS for mark in (None, *THOUSANDS) if mark != decimal)
 """All notations; each explains numbers without a mark between thousands, too."""
 _PLAIN = rf"^[-+]?(\d+([eE][-+]?\d+)?|(?i:inf|infinity|nan))$|^({'|'.join(TRUE_WORDS + FALSE_WORDS)})$"
@@ -84,21 +97,27 @@ _TWO_READINGS = r"^[-+]?[1-9]\d{0,2}\%s\d{3}$"
 
 
 def _pattern(notation: Notation) -> str:
-    decimal, grouped_pattern = re.escape(str(notation.decimal)), ""
+    """Return the pattern of cells that are numbers in a notation with a decimal mark."""
+    decimal = re.escape(str(notation.decimal))
+    with_groups = ""  # the alternative of a number with marks between thousands
     if notation.thousands is not None:
-        grouped_pattern = rf"|[1-9]\d{{0,2}}([{re.escape(_WRITTEN[notation.thousands])}]\d{{3}})+({decimal}\d*)?"
-    return rf"^[-+]?((\d+({decimal}\d*)?|{decimal}\d+)([eE][-+]?\d+)?{grouped_pattern})$"
+        with_groups = rf"|[1-9]\d{{0,2}}([{re.escape(_WRITTEN[notation.thousands])}]\d{{3}})+({decimal}\d*)?"
+    return rf"^[-+]?((\d+({decimal}\d*)?|{decimal}\d+)([eE][-+]?\d+)?{with_groups})$"
 
 
 def write_plainly(cells: Any, notation: Notation) -> Any:
-    """Return cells of numbers with decimal points and no other marks; None if a marked cell is no number.
+    """Return numbers that are written in ``notation`` as texts with decimal points and no other marks.
 
-    ``notation`` is the one in which the cells are written; if it is plain, they are returned as they are.
+    ``cells`` and the result are Arrow arrays of strings; with a plain notation ``cells`` are returned. None if a cell
+    with marks is no number in the notation.
     """
     if notation.is_plain:
         return cells
-    decimal, thousands = notation.decimal or ".", notation.thousands
-    if not is_all(compute.match_substring_regex(cells, rf"{_pattern(Notation(decimal, thousands))}|^[^{_MARKS[1:]}*$")):
+    decimal = notation.decimal or "."
+    thousands = notation.thousands
+    without_marks = f"^[^{_LETTERS}]*$"
+    pattern = f"{_pattern(Notation(decimal, thousands))}|{without_marks}"
+    if not is_all(compute.match_substring_regex(cells, pattern)):
         return None
     if thousands is not None:
         cells = compute.replace_substring_regex(cells, f"[{re.escape(_WRITTEN[thousands])}]", "")
@@ -106,50 +125,57 @@ def write_plainly(cells: Any, notation: Notation) -> Any:
 
 
 def strip_cells(cells: Any, missing: pa.Array) -> Any:
-    """Return cells without spaces around them, null for a cell that is among the words ``missing``."""
+    """Return cells, Arrow strings, without spaces around them; null for a cell that is then a ``missing`` word."""
     stripped = compute.utf8_trim_whitespace(cells)
     return compute.if_else(compute.is_in(stripped, value_set=missing), pa.scalar(None, pa.string()), stripped)
 
 
 class _ColumnEvidence:
-    """Evidence of a column's notation: those of the ``notations`` in which all cells so far are numbers."""
+    """Evidence of one column's notation: which of the given ``notations`` explain all cells so far."""
 
     def __init__(self, notations: Sequence[Notation]):
         self.notations = list(notations)
-        self.marks: set[str] = set()
+        self.marks: set[str] = set()  # marks that some cell has
         self.against: dict[Notation, str] = {}
         """For each notation that does not explain the column, the first cell that it does not explain."""
         self.two_readings: dict[str, str] = {}
-        """For each mark with two readings, the first such cell."""
+        """For each mark that may be before decimals or between thousands in some cell, the first such cell."""
 
     def add(self, cells: Any) -> bool:
-        """Look at further cells; return False if one is no number in any notation: then the column holds texts."""
+        """Look at further ``cells``, an Arrow array of strings; return whether each is a number in some notation.
+
+        If one is not, the column holds texts.
+        """
         # The first cells often show the decimal mark, and then a cast tells quickly that the others have it, too.
-        parts = cells.slice(0, _FIRST), cells.slice(_FIRST)
+        parts = (cells.slice(0, _FIRST), cells.slice(_FIRST))
         return all(self._are_plain(part) or self._narrow_down(part) for part in parts)
 
     def _narrow_down(self, cells: Any) -> bool:
-        """Drop the notations that do not explain all cells; return whether each cell is a number in some notation."""
+        """Drop the notations that do not explain all ``cells``; return whether each is a number in some notation.
+
+        A notation that was dropped counts as well.
+        """
         distinct = compute.drop_null(compute.unique(cells))
         is_marked = compute.match_substring_regex(distinct, _MARKS)
-        marked_cells, unmarked_cells = distinct.filter(is_marked), distinct.filter(compute.invert(is_marked))
+        marked_cells = distinct.filter(is_marked)
+        unmarked_cells = distinct.filter(compute.invert(is_marked))
         if not is_all(compute.match_substring_regex(unmarked_cells, _PLAIN)):
             return False
-        is_explained = np.zeros(len(marked_cells), bool)
+        is_explained = np.zeros(len(marked_cells), bool)  # whether each cell is a number in some notation
         for notation in self.notations[:]:
             fits = np.asarray(compute.match_substring_regex(marked_cells, _pattern(notation)))
             is_explained |= fits
             if not fits.all():
                 self.notations.remove(notation)
                 self.against[notation] = marked_cells[int(np.argmin(fits))].as_py()
-        # A cell that no remaining notation explains may be a number in a notation that was dropped before.
-        for notation in self.against if not is_explained.all() else ():
-            is_explained |= np.asarray(compute.match_substring_regex(marked_cells, _pattern(notation)))
+        if not is_explained.all():
+            for notation in self.against:  # the notations that were dropped
+                is_explained |= np.asarray(compute.match_substring_regex(marked_cells, _pattern(notation)))
         self._keep_marks(marked_cells)
         return bool(is_explained.all())
 
     def _keep_marks(self, cells: Any) -> None:
-        """Keep which marks cells have, and for each mark the first cell that has two readings by it."""
+        """Add the marks in ``cells`` to ``marks``, and the first cells in which a mark has two readings."""
         self.marks |= {mark for mark, characters in _WRITTEN.items() if is_any(_holds(cells, characters))}
         for mark in DECIMALS:
             if mark not in self.two_readings and len(matches := _matching(cells, _TWO_READINGS % mark)):
@@ -157,26 +183,28 @@ class _ColumnEvidence:
 
     @property
     def decimal(self) -> str | None:
-        """The decimal mark, once a cell has shown it; None before."""
+        """The decimal mark, if all notations left have the same one, and a cell has it; else None."""
         decimals = {notation.decimal for notation in self.notations}
         return decimals.pop() if len(decimals) == 1 and decimals <= self.marks else None
 
     def _are_plain(self, cells: Any) -> bool:
-        """Return whether cells show nothing new: numbers without marks, or with the decimal mark of earlier cells."""
+        """Return whether all ``cells`` are numbers with no mark but the decimal mark that earlier cells have shown."""
         if self.decimal != "." and is_any(compute.match_substring(cells, ".")):
             return False
+        if self.decimal == ",":
+            cells = compute.replace_substring(cells, ",", ".")
         try:
-            (compute.replace_substring(cells, ",", ".") if self.decimal == "," else cells).cast(pa.float64())
+            cells.cast(pa.float64())
         except pa.ArrowInvalid:
             return False
         return True
 
 
 class Evidence:
-    """Evidence of a file's notation, gathered from its cells block by block.
+    """Evidence of a text file's notation, gathered from its cells block by block.
 
-    ``names`` are the columns to look at, ``missing`` the words for missing values, and ``wish`` has the marks that the
-    caller names. A column with a cell that is not a number in any notation is left out: it holds texts.
+    ``names`` are the columns to look at, and ``missing`` are the words for missing values. ``wish`` is a notation with
+    the marks that the caller names. A column with a cell that is a number in no notation is left out: it holds texts.
     """
 
     def __init__(self, names: Sequence[str], missing: pa.Array, wish: Notation):
@@ -186,124 +214,139 @@ class Evidence:
 
     @property
     def decimal(self) -> str | None:
-        """The decimal mark of the first column that shows one; None if no column does."""
+        """The decimal mark of the first column whose cells have shown one; None if no column's have."""
         return next((column.decimal for column in self._columns.values() if column.decimal), None)
 
     @property
     def texts(self) -> dict[str, pa.DataType]:
-        """The columns that are not left out, each with the type of strings."""
+        """{column: type of strings} of the columns that are not left out."""
         return dict.fromkeys(self._columns, pa.string())
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """The columns of `texts`, with the type of floats for those whose numbers are known to have `decimal`."""
+        """{column: type} of the columns in `texts`: floats where cells have shown `decimal`, else strings."""
         decimal = self.decimal
-        is_settled = lambda column: decimal is not None and column.decimal == decimal
-        return {name: pa.float64() if is_settled(column) else pa.string() for name, column in self._columns.items()}
+        if decimal is None:
+            return self.texts
+        return {
+            name: pa.float64() if column.decimal == decimal else pa.string() for name, column in self._columns.items()
+        }
 
     def add(self, block: pa.Table) -> None:
-        """Look at the cells of a block's columns of strings; columns that Arrow read as floats show nothing new."""
+        """Look at the cells of a block, a table; its columns of floats, which Arrow has read, show nothing new."""
         for name, column in list(self._columns.items()):
             if pa.types.is_string(block[name].type) and not column.add(strip_cells(block[name], self._missing)):
                 del self._columns[name]
 
     def notation(self, file: Path, separator: str, usual: Notation = Notation()) -> Notation:  # noqa: B008
-        """Return the notation of the file; where its cells have two readings, the notation ``usual`` decides.
+        """Return the notation that explains all columns of the file; ``usual`` decides between several.
 
-        ``usual`` is the notation of the model's data, ``separator`` the mark between cells. Raises a ValueError if
-        ``usual`` does not decide either, or no notation explains all cells. The message has a cell's readings, and the
-        options that decide.
+        ``usual`` is the notation of the model's data, and ``separator`` the mark between cells. Raises a ValueError if
+        no notation explains all columns, or if a cell has two readings and ``usual`` does not decide. The message names
+        the ``file``, a cell, its readings, and the options that decide.
         """
-        columns = {name: column for name, column in self._columns.items() if column.marks}  # others fit every notation
+        columns = [column for column in self._columns.values() if column.marks]  # the others fit every notation
         notations = self._explaining(columns)
         if not notations and usual != Notation():
             # Columns that hold no numbers with the usual decimal mark are texts.
             allowed = [notation for notation in self._all if usual.decimal in (None, notation.decimal)]
-            readable = [column for column in columns.values() if set(allowed) & set(column.notations)]
-            columns = dict(enumerate(readable))
+            columns = [column for column in columns if set(allowed) & set(column.notations)]
             notations = [notation for notation in self._explaining(columns) if notation in allowed]
         if not notations:
             raise self._odds_error(file)
-        marks = set().union(*(column.marks for column in columns.values()))
+        marks = set().union(*(column.marks for column in columns))
         notations = _keep_by_separator(notations, marks, separator)
         if len({_roles(notation, marks) for notation in notations}) > 1:
-            matching = [notation for notation in notations if usual.allows(notation)] if usual != Notation() else []
+            matching = []
+            if usual != Notation():
+                matching = [notation for notation in notations if usual.allows(notation)]
             if len({_roles(notation, marks) for notation in matching}) != 1:
-                raise self._readings_error(file, notations)
+                raise self._readings_error(file)
             _tell_two_readings(file, self._with_two_readings(), matching[0])
             notations = matching
         return _drop_absent_marks(notations[0], marks)
 
-    def _explaining(self, columns: dict[Any, _ColumnEvidence]) -> list[Notation]:
-        return [notation for notation in self._all if all(notation in column.notations for column in columns.values())]
+    def _explaining(self, columns: Sequence[_ColumnEvidence]) -> list[Notation]:
+        """Return the notations that explain all of these columns."""
+        return [notation for notation in self._all if all(notation in column.notations for column in columns)]
 
     def _with_two_readings(self) -> tuple[str, str, str]:
-        """Return a column's name, a cell of it, and the mark in this cell that has two readings."""
+        """Return (column's name, cell, mark) of the first cell that has two readings, by this mark."""
         return next(
             (name, cell, mark)
             for name, evidence in self._columns.items()
             for mark, cell in sorted(evidence.two_readings.items())
         )
 
-    def _readings_error(self, file: Path, left: list[Notation]) -> ValueError:
-        """Return the error for a file that the notations ``left`` explain: it has a cell, its readings and options."""
+    def _readings_error(self, file: Path) -> ValueError:
+        """Return the error for a file with a cell that has two readings: it names the cell, and both options."""
         name, cell, mark = self._with_two_readings()
-        readings = " or ".join(notation.reading(cell) for notation in (Notation(mark), Notation(_other(mark), mark)))
+        as_decimal = Notation(mark)
+        as_thousands = Notation(_other(mark), mark)
+        readings = f"{as_decimal.reading(cell)} or {as_thousands.reading(cell)}"
         return ValueError(
             f"{file}: {cell!r:.40} in column {name!r} is {readings}, and no cell of the file tells which. Pass "
             f"decimal={mark!r} for the first, thousands={mark!r} for the second."
         )
 
     def _odds_error(self, file: Path) -> ValueError:
-        """Return the error for a file without a notation: it names two cells that no notation explains together."""
+        """Return the error for a file that no notation explains: it names two cells that are not of one notation."""
         cells = [(name, cell) for name, column in self._columns.items() for cell in column.against.values()]
-        pairs = ((a, b) for i, a in enumerate(cells[:64]) for b in cells[i + 1 : 64])
-        at_odds = ((a, b) for a, b in pairs if not any(n.has(a[1]) and n.has(b[1]) for n in self._all))
-        pair = next(at_odds, (cells[0], cells[-1]))
-        first, second = (next(n for n in self._all if n.has(cell)) for _, cell in pair)
+        pair = next(self._pairs_at_odds(cells[:64]), (cells[0], cells[-1]))
+        (_, cell), (_, other_cell) = pair
+        first = next(notation for notation in self._all if notation.has(cell))
+        second = next(notation for notation in self._all if notation.has(other_cell))
         mark_name = "decimal" if first.decimal != second.decimal else "thousands"
-        options = [f"{mark_name}={getattr(n, mark_name)!r}" for n in (first, second)]
+        options = [f"{mark_name}={getattr(notation, mark_name)!r}" for notation in (first, second)]
         words = " and ".join(f"{cell!r:.40} in column {name!r}" for name, cell in pair)
-        cell = pair[0][1]
         return ValueError(
             f"{file} writes numbers in two ways: {words}. {cell!r:.40} is {first.reading(cell)} with {options[0]}, "
             f"and {second.reading(cell)} with {options[1]}. Write all numbers of a file in one way; or pass one of "
             "these, and columns that are written otherwise are texts."
         )
 
+    def _pairs_at_odds(self, cells: list[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+        """Yield the pairs of ``cells``, each (column's name, cell), that are not both numbers in any notation."""
+        for a, b in itertools.combinations(cells, 2):
+            if not any(notation.has(a[1]) and notation.has(b[1]) for notation in self._all):
+                yield a, b
+
 
 def _keep_by_separator(left: list[Notation], marks: set[str], separator: str) -> list[Notation]:
-    """Return the notations ``left``; only those with decimal points if commas separate cells, and none is in a number.
+    """Return the notations ``left``, or only those with decimal points if the file suggests these.
 
-    ``marks`` are those in numbers of the file, ``separator`` is the mark between cells.
+    A file suggests decimal points if ``separator``, the mark between cells, is a comma, and no number has a comma.
+    ``marks`` are the marks in the file's numbers.
     """
     with_points = [notation for notation in left if notation.decimal == "."]
     return with_points if with_points and separator == "," and "," not in marks else left
 
 
 def _roles(notation: Notation, marks: set[str]) -> tuple[bool, ...]:
+    """Return, for the point and the comma if they are among ``marks``, whether each is the decimal mark."""
     return tuple(notation.decimal == mark for mark in DECIMALS if mark in marks)
 
 
 def _drop_absent_marks(notation: Notation, marks: set[str]) -> Notation:
-    """Return a notation without marks that are not among ``marks``, those that cells hold.
+    """Return a notation with None for each mark that is not among ``marks``, those in the file's numbers.
 
-    A decimal mark that follows from the mark between thousands is filled in (`Notation.implied`).
+    A decimal mark that the mark between thousands implies is filled in (`Notation.implied`).
     """
     thousands = notation.thousands if notation.thousands in marks else None
     return Notation(notation.decimal if notation.decimal in marks else None, thousands).implied
 
 
 def _other(mark: str) -> str:
+    """Return a comma for a point, and a point for a comma."""
     return "," if mark == "." else "."
 
 
-def _tell_two_readings(file: Path, place: tuple[str, str, str], notation: Notation) -> None:
-    """Warn that a cell is read in ``notation``, though it has another reading that no cell of the file excludes.
+def _tell_two_readings(file: Path, ambiguous: tuple[str, str, str], notation: Notation) -> None:
+    """Warn that a cell of the ``file`` is read in ``notation``, though it has another reading, too.
 
-    ``place`` has the cell's column, the cell, and the mark with two readings.
+    ``ambiguous`` is (column's name, cell, mark with two readings).
     """
-    name, cell, mark = place
+    name, cell, mark = ambiguous
     is_decimal = notation.decimal == mark
     other = Notation(_other(mark), mark) if is_decimal else Notation(mark)
     warn(
@@ -317,8 +360,8 @@ def tell_other_notation(file: Path, notation: Notation, usual: Notation) -> None
     """Warn if a file's notation differs from ``usual``, that of the model's data."""
     if usual == Notation():
         return
-    decimal = notation.decimal not in (None, usual.decimal) and usual.decimal is not None
-    if decimal or notation.thousands not in (None, usual.thousands):
+    has_other_decimal = notation.decimal not in (None, usual.decimal) and usual.decimal is not None
+    if has_other_decimal or notation.thousands not in (None, usual.thousands):
         warn(
             f"{file} writes numbers {notation.words}, and the model's data had them {usual.words}; they are read as "
             "they are written."
@@ -326,16 +369,20 @@ def tell_other_notation(file: Path, notation: Notation, usual: Notation) -> None
 
 
 def _holds(cells: Any, letters: str) -> Any:
+    """Return whether each of ``cells``, an Arrow array of strings, has one of the letters."""
     return compute.match_substring_regex(cells, f"[{re.escape(letters)}]")
 
 
 def _matching(cells: Any, pattern: str) -> Any:
+    """Return those of ``cells``, an Arrow array of strings, that match a pattern."""
     return cells.filter(compute.match_substring_regex(cells, pattern))
 
 
 def is_any(mask: Any) -> bool:
+    """Return whether an Arrow array of bools has a true entry; null is not true."""
     return bool(compute.any(mask).as_py())
 
 
 def is_all(mask: Any) -> bool:
+    """Return whether an Arrow array of bools has no false entry; null is not false."""
     return compute.all(mask).as_py() is not False

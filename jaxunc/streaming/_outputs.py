@@ -41,9 +41,9 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "neighbours": ("rows", "k", "kind"),
     "outside_share": ("rows",),
 }
-"""Names of outputs, in the order of their columns in files, with the names of the settings that each reads."""
+"""{output: names of the settings that it reads}, in the order of the outputs' columns in files."""
 BESIDE_ROWS = tuple(name for name, settings in OUTPUTS.items() if "rows" in settings)
-"""Outputs that compare with training rows, for any model with trees: of classes, or of numbers."""
+"""Outputs that compare rows with training rows; any model with trees has them, of classes or of numbers."""
 
 
 class OutputSettings(TypedDict, total=False):
@@ -78,12 +78,12 @@ DEFAULTS: dict[str, Any] = {"keep": (), "s": 1.0, "confidence": 0.99, "by_class"
 
 @dataclasses.dataclass(frozen=True)
 class Outputs:
-    """The outputs that a model is asked for (None: its usual ones), and their settings, as plain values for JSON.
+    """The ``names`` of outputs that a model is asked for, and the settings that they read, as plain values for JSON.
 
-    Raises a TypeError or a ValueError if a setting is not sound, or is read by none of the outputs.
+    Raises a TypeError or a ValueError if a setting is not sound, or none of the outputs reads it.
     """
 
-    names: Any = None
+    names: Any = None  # None for the model's usual outputs
     s: Any = 1.0
     confidence: Any = 0.99
     costs: Any = None
@@ -97,37 +97,9 @@ class Outputs:
     kind: Any = None
 
     def __post_init__(self) -> None:
-        """Check each setting by itself and with the outputs; replace values by plain ones of Python."""
-        check_lists(outputs=self.names)
-        if self.names is not None and not len(self.names):
-            raise ValueError(
-                f"outputs={self.names!r} names nothing; choose some of {tuple(OUTPUTS)}, or None for the default."
-            )
-        for name in self.names or ():
-            check_one_of("outputs", name, tuple(OUTPUTS))
-        check_is_one("s", self.s)
-        check_strength(self.s)
-        check_confidence(self.confidence)
-        if self.reject is not None:
-            check_within("reject", self.reject, "[0, inf)", ": what a rejection costs")
-        if self.coverage is not None:
-            interval_levels(self.coverage, "sets or intervals")
-        check_bool("by_class", self.by_class)
-        if self.k is not None:
-            check_integer("k", self.k, 1, ": the number of neighbours of a row")
-        numbers = {name: getattr(self, name) for name in ("s", "confidence", "reject")}
-        plain_values = {
-            "names": None if self.names is None else list(self.names),
-            "costs": plain_costs(self.costs),
-            "by_class": bool(self.by_class),
-            "quantiles": None if self.quantiles is None else checked_levels(self.quantiles, "quantiles").tolist(),
-            "limits": None if self.limits is None else checked_limits(self.limits).tolist(),
-            "coverage": None if self.coverage is None else np.asarray(self.coverage, float).tolist(),
-            "rows": str(self.rows) if isinstance(self.rows, Path) else self.rows,
-            "k": None if self.k is None else int(self.k),
-            **{name: None if value is None else np.asarray(value, float).item() for name, value in numbers.items()},
-        }
-        vars(self).update(plain_values)  # past the setter, which a frozen dataclass refuses
+        """Check each setting by itself and with the outputs; replace all values by plain ones of Python."""
+        self._check_values()
+        vars(self).update(self._plain_values())  # past the setter, which a frozen dataclass refuses
         if self.quantiles == []:
             raise ValueError("quantiles=[] names nothing; pass levels in [0, 1], such as [0.05, 0.95].")
         if self.kind is not None:
@@ -147,15 +119,53 @@ class Outputs:
         if self.by_class and self.coverage is None:
             raise ValueError("by_class=True would change nothing: it belongs to coverage; pass it, or leave it out.")
 
+    def _check_values(self) -> None:
+        """Raise a TypeError or a ValueError for a name of an output or a setting that is not sound by itself."""
+        check_lists(outputs=self.names)
+        if self.names is not None and not len(self.names):
+            raise ValueError(
+                f"outputs={self.names!r} names nothing; choose some of {tuple(OUTPUTS)}, or None for the default."
+            )
+        for name in self.names or ():
+            check_one_of("outputs", name, tuple(OUTPUTS))
+        check_is_one("s", self.s)
+        check_strength(self.s)
+        check_confidence(self.confidence)
+        if self.reject is not None:
+            check_within("reject", self.reject, "[0, inf)", ": what a rejection costs")
+        if self.coverage is not None:
+            interval_levels(self.coverage, "sets or intervals")
+        check_bool("by_class", self.by_class)
+        if self.k is not None:
+            check_integer("k", self.k, 1, ": the number of neighbours of a row")
+
+    def _plain_values(self) -> dict[str, Any]:
+        """Return {field: value} of the fields, with values of Python's own types in place of others.
+
+        Raises a ValueError for costs, quantiles and limits that are not sound.
+        """
+        numbers = {name: getattr(self, name) for name in ("s", "confidence", "reject")}
+        return {
+            "names": None if self.names is None else list(self.names),
+            "costs": plain_costs(self.costs),
+            "by_class": bool(self.by_class),
+            "quantiles": None if self.quantiles is None else checked_levels(self.quantiles, "quantiles").tolist(),
+            "limits": None if self.limits is None else checked_limits(self.limits).tolist(),
+            "coverage": None if self.coverage is None else np.asarray(self.coverage, float).tolist(),
+            "rows": str(self.rows) if isinstance(self.rows, Path) else self.rows,
+            "k": None if self.k is None else int(self.k),
+            **{name: None if value is None else np.asarray(value, float).item() for name, value in numbers.items()},
+        }
+
     def settings(self) -> dict[str, Any]:
-        """Return the settings that are neither None nor False, by name."""
-        return {name: v for name, v in vars(self).items() if name != "names" and v is not None and v is not False}
+        """Return {setting: value} of the settings that are neither None nor False."""
+        settings = {name: value for name, value in vars(self).items() if name != "names"}
+        return {name: value for name, value in settings.items() if value is not None and value is not False}
 
     def check_is_read(self, setting: str, names: Collection[str], readers: Collection[str] = tuple(OUTPUTS)) -> None:
-        """Raise a ValueError if the field ``setting`` is not None, but no output that is asked for reads it.
+        """Raise a ValueError if the field ``setting`` is not None, but none of the outputs ``names`` reads it.
 
-        ``names`` are the outputs that are asked for, and ``readers`` those that the model can give. The message names
-        the outputs among ``readers`` that read the setting.
+        ``readers`` are the outputs that may be asked for. The message names those of them that read the setting.
         """
         value = getattr(self, setting)
         readers = [name for name in readers if setting in OUTPUTS[name]]
@@ -167,35 +177,40 @@ class Outputs:
 
 
 class Question(NamedTuple):
-    """A request to a model: the outputs, the data's columns to read and to keep, and the notation of text files."""
+    """A request to a model: outputs, the data's columns to read and to keep, and the marks in numbers of text files."""
 
     outputs: Outputs
-    features: Sequence[str] | None
-    keep: Sequence[str]
-    notation: Notation
+    features: Sequence[str] | None  # names in the data of the model's columns; None for the names that the model knows
+    keep: Sequence[str]  # names of columns that are carried along
+    notation: Notation  # the marks in numbers that the caller names
 
 
 def question_of(passed: Mapping[str, Any], settings: type, function: str) -> Question:
-    """Return the `Question` (outputs, columns, notation) of the keywords ``passed`` to a function.
+    """Return the `Question` that a function is asked by the keywords ``passed`` to it, {keyword: value}.
 
-    ``settings`` is the type that lists the function's keywords; ``function`` is its name, for messages. Raises a
-    TypeError or a ValueError for a keyword that is unknown or not sound.
+    ``settings`` is the type that lists the function's keywords, such as `OutputSettings`. ``function`` is the
+    function's name in messages. Raises a TypeError or a ValueError for a keyword that is unknown or not sound.
     """
     check_settings(passed, settings, function)
     values = {name: passed.get(name, DEFAULTS.get(name)) for name in TextOutputSettings.__annotations__}
     notation = wished_notation(values.pop("decimal"), values.pop("thousands"))
-    names, features, keep = (values.pop(name) for name in ("outputs", "features", "keep"))
+    names = values.pop("outputs")
+    features = values.pop("features")
+    keep = values.pop("keep")
     return Question(Outputs(names, **values), features, keep, notation)
 
 
 def check_rows_path(rows: Any) -> None:
-    """Raise a TypeError unless ``rows`` is None or a path, since other processes and later runs must find the rows."""
+    """Raise a TypeError unless ``rows``, the training rows, are None or a path, by which other processes find them."""
     if rows is not None and not isinstance(rows, str | Path):
         raise TypeError(f"rows is a {type(rows).__name__}; pass the path of a file or a folder of training rows.")
 
 
 def check_lists(**lists: Any) -> None:
-    """Raise a ValueError if a keyword's value is a single name, a TypeError if it is neither None nor a collection."""
+    """Raise an error unless the value of each keyword is None or a collection of names.
+
+    It is a ValueError for a string, which is a single name, and a TypeError for anything else.
+    """
     for name, value in lists.items():
         if isinstance(value, str):
             raise ValueError(f"{name}={value!r} is one name; pass a list of them: [{value!r}].")

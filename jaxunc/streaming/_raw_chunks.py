@@ -1,4 +1,4 @@
-"""Raw columns through a pipeline: chunks become frames of the types in its fit, and these become rows of its forest."""
+"""Raw columns through a pipeline: chunks become frames with the types of its fit, and frames become encoded rows."""
 
 from typing import Any
 
@@ -18,10 +18,10 @@ compute: Any = pyarrow.compute
 
 
 class RawRows:
-    """A callable that turns chunks of raw columns into the encoded rows that the forest of ``model`` tests.
+    """A function from chunks of raw columns to the encoded rows that the trees of ``model`` test.
 
-    ``model`` is an estimator with a pipeline. The attribute ``columns`` has the raw columns that the pipeline reads;
-    data may lack columns that it drops.
+    ``model`` is a fitted estimator with a pipeline. The attribute ``columns`` has the raw columns that the pipeline
+    reads; data may lack columns that it drops.
     """
 
     def __init__(self, model: Any):
@@ -33,7 +33,9 @@ class RawRows:
         positions = model._columns_read
         names = getattr(model, "feature_names_in_", None)
         types = model._raw_types or ("Object",) * model.n_features_in_
-        self._model, self._names = model, None if names is None else [str(names[j]) for j in positions]
+        # By the column that the pipeline reads: its name, its type in the fit, and the family of that type.
+        self._model = model
+        self._names = None if names is None else [str(names[j]) for j in positions]
         self._types = [types[j] for j in positions]
         self._families = [family(raw_type) for raw_type in self._types]
         is_text = tuple(name != "numbers" for name in self._families)
@@ -41,14 +43,18 @@ class RawRows:
             len(positions),
             None if self._names is None else tuple(self._names),
             nominal=is_text,
-            levels=tuple(Levels((), False) if text else None for text in is_text),  # so cells of text files stay texts
+            # So cells of text files stay texts.
+            levels=tuple(Levels((), has_missing=False) if text else None for text in is_text),
             boolean=tuple(raw_type == "Boolean" for raw_type in self._types),
             decimal=model.bound_.columns.decimal,
             thousands=model.bound_.columns.thousands,
         )
 
     def __call__(self, chunk: DataChunk) -> EncodedRows:
-        """Return a chunk's rows; raise a TypeError or a ValueError, which names the file, for unsuitable columns."""
+        """Return the encoded rows of a chunk of raw columns.
+
+        Raises a TypeError or a ValueError, which names the data, for columns that the pipeline does not take.
+        """
         try:
             frame = self._frame(chunk)
             rows = encode_rows(self._model._instances(frame), self._model.bound_.columns)
@@ -58,7 +64,10 @@ class RawRows:
             raise type(error)(f"{chunk.where}: {error}") from error
 
     def _frame(self, chunk: DataChunk) -> Any:
-        """Return a chunk's raw columns as a pandas frame in the types of the fit; without names as float64 numbers."""
+        """Return the raw columns of a chunk as a pandas frame with the types of the fit.
+
+        For a fit without names of columns, return an array of float64.
+        """
         names = self._names or [str(j) for j in range(len(self._types))]
         columns = [self._column(j, chunk) for j in range(len(names))]
         frame = as_frame(pa.table(columns, names=names))
@@ -67,8 +76,12 @@ class RawRows:
         return frame if self._names is not None else frame.to_numpy(np.float64)
 
     def _column(self, j: int, chunk: DataChunk) -> Any:
-        """Return a chunk's column ``j``, its dictionary decoded, and with null for missing words of a text file."""
-        column, family_name = chunk.features.column(j), self._families[j]
+        """Return column ``j`` of a chunk, with null for a missing value of a text file; a dictionary is decoded.
+
+        Raises a TypeError for a column of a text file that was neither numbers nor words in the fit.
+        """
+        column = chunk.features.column(j)
+        family_name = self._families[j]
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if not chunk.are_cells or family_name == "numbers":
@@ -85,9 +98,9 @@ class RawRows:
 
 
 def _restore_type(column: Any, raw_type: str, family_name: str | None) -> Any:
-    """Return a column of pandas with the type that it had in the fit, as far as its missing values allow.
+    """Return a pandas column with the type that it had in the fit, as far as its values fit this type.
 
-    ``raw_type`` is narwhals' name of that type, ``family_name`` is `family` of it.
+    ``raw_type`` is narwhals' name of the type in the fit, and ``family_name`` what `family` returns for this name.
     """
     # until pandas 3: its strings are objects, whose missing values have to be NaN as in its reader of text files
     if family_name == "words":

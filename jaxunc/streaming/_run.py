@@ -28,17 +28,22 @@ from ._chunks import rows_in
 from ._sources import is_same_file, is_within
 
 MANIFEST = "_manifest.json"  # name of the manifest; readers of folders pass over names that start with an underscore
-LEAST_BUDGET, ENTRY_BYTES = 2**24, 2**10
-"""Bytes that a manifest may have in any case, and further bytes for each file of the data and of the folder."""
-_PART = re.compile(r"part-(\d{5,})-(\d{5,})\.(parquet|csv)", re.ASCII)
+LEAST_BUDGET = 2**24  # bytes that a manifest may have in any case
+ENTRY_BYTES = 2**10  # further bytes that it may have for each file of the data and of the folder
+_PART = re.compile(r"part-(\d{5,})-(\d{5,})\.(parquet|csv)", re.ASCII)  # a part's name: positions of file and part
 LOCK = ".lock"  # name of the file that is locked; a run removes it at its end, and that of a killed run is not locked
 
 
 def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], model: str | Path) -> None:
-    """Raise a ValueError if the output is a file, such as the model's, or is or lies within a path of the source."""
+    """Raise a ValueError unless a run may write its answers to the folder ``output``.
+
+    The output must not be a file, such as the file of the ``model``. It must neither be a path of the ``source`` nor
+    lie within a folder of it.
+    """
     if output.is_file() or is_same_file(output, model):
         raise ValueError(f"the output {output} is a file; name a folder, which holds the answers alone.")
-    for path in [source] if isinstance(source, str | Path) else source:
+    paths = [source] if isinstance(source, str | Path) else source
+    for path in paths:
         if is_same_file(output, path):
             raise ValueError(f"the output {output} holds data that are to be scored; choose another folder.")
         if Path(path).is_dir() and is_within(output, path):
@@ -49,18 +54,21 @@ def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], mode
 
 
 class Run:
-    """The folder of a run of `predict_files` over the data ``files``: it keeps the manifest and the finished parts.
+    """The output ``folder`` of a run of `predict_files` over the data ``files``, with its manifest and finished parts.
 
-    ``identity`` describes the run as `identity_of` returns it. Each part but a file's last has ``part_rows`` rows.
+    ``identity`` describes the run as `identity_of` returns it. Each part has ``part_rows`` rows; the last part of a
+    data file may have fewer.
     """
 
     def __init__(self, folder: Path, identity: dict[str, Any], files: list[Path], part_rows: int):
-        self.folder, self.files, self._part_rows, self._identity = folder, files, part_rows, identity
-        self._parts: list[dict[str, Any]] = []
-        self._kept: dict[str, tuple[pa.DataType, Path]] = {}
+        self.folder, self.files = folder, files
+        self._part_rows, self._identity = part_rows, identity
+        self._parts: list[dict[str, Any]] = []  # the manifest's entries of the finished parts
+        self._first_types: dict[str, tuple[pa.DataType, Path]] = {}
+        """By the name of a kept column: the type that all parts give it, and the first file that had the column."""
 
     def make_folder(self) -> None:
-        """Make the folder; raise a ValueError if it holds data, or other files without a manifest."""
+        """Make the folder; raise a ValueError if it holds data to score, or other files but no manifest."""
         if any(is_within(file, self.folder) for file in self.files):
             raise ValueError(f"the output {self.folder} holds data that are to be scored; choose another folder.")
         try:
@@ -76,19 +84,22 @@ class Run:
                 )
 
     def open(self) -> None:
-        """Find the finished parts; remove parts of changed data, and temporary files of an interrupted run.
+        """Take over the finished parts that an earlier run left in the folder, and remove all other parts.
 
-        Data files that the manifest lacks are numbered after those that it has, whose numbers stay. Raises a
-        ValueError for a folder of another run, or a damaged manifest.
+        Parts of data files that have changed are removed, and so are temporary files. Data files that the manifest
+        lacks get numbers after those that it has. Raises a ValueError for a folder of another run, or a damaged
+        manifest.
         """
         path = self.folder / MANIFEST
         if os.path.lexists(path):
             try:
                 manifest = read_manifest(path, len(self.files))
-                changed = self._compare(manifest)
-                parts = [part for part in manifest["parts"] if part["file"] not in changed and self._is_there(part)]
+                changed_files = self._compare(manifest)
+                parts = [
+                    part for part in manifest["parts"] if part["file"] not in changed_files and self._is_there(part)
+                ]
                 self._parts = _without_gaps(parts)
-                self._check_parts()
+                self._check_finished_parts()
             except DamagedError as error:
                 raise ValueError(f"{path} is no manifest of jaxunc: {error}. Choose another folder.") from error
             names = {part["name"] for part in self._parts}
@@ -98,20 +109,26 @@ class Run:
         for pattern in (".part-*", f".{MANIFEST}.*"):
             for leftover in self.folder.glob(pattern):
                 leftover.unlink()
-        self._write(False)
+        self._write(complete=False)
 
     def _compare(self, manifest: dict[str, Any]) -> set[int]:
-        """Put the data files in the manifest's order, new ones last; return the positions of files that have changed.
+        """Compare the ``manifest`` of an earlier run with this run; return the positions of data files that changed.
 
-        Raises a ValueError if the manifest is of another run and has parts.
+        This run's data files are put in the manifest's order, new files last. Raises a ValueError if the manifest has
+        parts, and is of a run with another model, other settings, or data files that are gone.
         """
-        old_inputs, new_inputs = manifest["inputs"], self._identity["inputs"]
-        old, new = [entry["name"] for entry in old_inputs], [entry["name"] for entry in new_inputs]
+        old_inputs = manifest["inputs"]
+        new_inputs = self._identity["inputs"]
+        old_names = [entry["name"] for entry in old_inputs]
+        new_names = [entry["name"] for entry in new_inputs]
         diffs = {key for key in ("jaxunc", "model", "settings") if manifest[key] != self._identity[key]}
-        gone = sorted(set(old) - set(new))
+        gone = sorted(set(old_names) - set(new_names))
         # Files are matched by name, so names have to be distinct.
-        if old != new and (gone or len(set(old)) < len(old) or len(set(new)) < len(new)):
-            diffs.add("inputs" + f" ({', '.join(gone[:3])} {'is' if len(gone) == 1 else 'are'} gone)" * bool(gone))
+        has_twins = len(set(old_names)) < len(old_names) or len(set(new_names)) < len(new_names)
+        if old_names != new_names and gone:
+            diffs.add(f"inputs ({', '.join(gone[:3])} {'is' if len(gone) == 1 else 'are'} gone)")
+        elif old_names != new_names and has_twins:
+            diffs.add("inputs")
         if diffs:
             if not manifest["parts"]:  # a run that ended before its first part left nothing to keep
                 return set()
@@ -119,21 +136,24 @@ class Run:
                 f"the output {self.folder} is of another run: it differs in {', '.join(sorted(diffs))}. Choose another "
                 "folder, or delete this one."
             )
-        if old != new:
-            position = {name: i for i, name in enumerate(new)}
-            order = [position[name] for name in old] + [i for i, name in enumerate(new) if name not in set(old)]
+        if old_names != new_names:
+            position = {name: i for i, name in enumerate(new_names)}
+            order = [position[name] for name in old_names]
+            order += [i for i, name in enumerate(new_names) if name not in set(old_names)]
             self.files = [self.files[i] for i in order]
             new_inputs = self._identity["inputs"] = [new_inputs[i] for i in order]
         return {i for i, entry in enumerate(old_inputs) if entry != new_inputs[i]}
 
     def _is_there(self, part: dict[str, Any]) -> bool:
+        """Return whether the file of a part, an entry of the manifest, is in the folder with the size that it had."""
         path = self.folder / part["name"]
         return is_plain_file(path) and path.stat().st_size == part["bytes"]
 
-    def _check_parts(self) -> None:
-        """Raise a DamagedError unless parts have the manifest's numbers of rows, and all but a file's last are full.
+    def _check_finished_parts(self) -> None:
+        """Read the finished parts; raise a DamagedError unless each has the number of rows that it should have.
 
-        The types of the kept columns are those of the first part that is a Parquet file.
+        A part has the number of rows in the manifest. All but the last part of a data file have ``part_rows`` rows. The
+        first part that is a Parquet file tells the types of the kept columns.
         """
         for part in self._parts:
             path = self.folder / part["name"]
@@ -143,15 +163,16 @@ class Run:
                 raise DamagedError(f"its part {part['name']!r} is damaged; delete that, and it is made anew") from error
             if n_rows != part["rows"]:
                 raise DamagedError(f"its part {part['name']!r} has {n_rows} rows, and not {part['rows']}")
-            if path.suffix == ".parquet" and not self._kept:
+            if path.suffix == ".parquet" and not self._first_types:
                 types = types_as_written(parquet.read_schema(path))
-                self._kept = {name: (types[name], path) for name in self._identity["settings"]["keep"]}
-        for file, (*full_sizes, last_size) in self.done().items():
-            if any(rows != self._part_rows for rows in full_sizes) or last_size > self._part_rows:
+                self._first_types = {name: (types[name], path) for name in self._identity["settings"]["keep"]}
+        for file, rows_of_parts in self.done().items():
+            are_full = all(n_rows == self._part_rows for n_rows in rows_of_parts[:-1])
+            if not are_full or rows_of_parts[-1] > self._part_rows:
                 raise DamagedError(f"its parts of file {file} are not of {self._part_rows} rows each")
 
     def done(self) -> dict[int, list[int]]:
-        """Return the numbers of rows of the finished parts of each data file, in order, by the file's position."""
+        """Return {position of a data file: [number of rows of each of its finished parts, in order]}."""
         rows: dict[int, list[int]] = {}
         for part in sorted(self._parts, key=lambda part: cast(tuple[int, int], part_of(part["name"]))):
             rows.setdefault(part["file"], []).append(part["rows"])
@@ -159,37 +180,43 @@ class Run:
 
     @property
     def n_parts(self) -> int:
+        """Number of finished parts, those of earlier runs included."""
         return len(self._parts)
 
     @property
     def rows(self) -> int:
+        """Number of rows in all finished parts."""
         return sum(part["rows"] for part in self._parts)
 
     def finish(self, name: str, file: int, rows: int) -> None:
-        """Add the finished part ``name`` to the manifest: the position of its data file, and its number of rows."""
+        """Add the finished part ``name`` to the manifest.
+
+        ``file`` is the position of the part's data file, ``rows`` the part's number of rows.
+        """
         size = (self.folder / name).stat().st_size
         self._parts = [part for part in self._parts if part["name"] != name]
         self._parts.append({"name": name, "file": file, "rows": rows, "bytes": size})
-        self._write(False)
+        self._write(complete=False)
 
     def check_input(self, position: int) -> None:
-        """Raise a ValueError if the data file at a position has changed since the run began."""
+        """Raise a ValueError if the data file at ``position`` among the files has changed since the run began."""
         description = self._identity["inputs"][position]
         if {"name": description["name"], **description_of(self.files[position])} != description:
             raise ValueError(f"{self.files[position]} was changed since the run began; run again once it is whole.")
 
     def types_to_write(self, position: int, schema: pa.Schema) -> dict[str, pa.DataType]:
-        """Return the types, by name, to which kept columns of a file are cast: those of the first file that has them.
+        """Return {kept column: type} of columns that must be cast, so that all parts have the first file's types.
 
-        ``position`` is the data file's, ``schema`` that of its kept columns. The result has only
-        columns whose types differ by the width of offsets (32 or 64 bits, of texts, bytes and lists); it is empty for
-        CSV. Raises a ValueError if types differ otherwise.
+        ``position`` is that of the data file to write, ``schema`` has the kept columns of this file. Only types that
+        differ by the width of offsets, 32 or 64 bits of texts, bytes and lists, are cast. For CSV nothing is cast.
+        Raises a ValueError if types differ otherwise.
         """
         if self._identity["settings"]["file_format"] != "parquet":
             return {}
-        path, casts = self.files[position], {}
+        path = self.files[position]
+        casts = {}
         for name, data_type in types_as_written(schema).items():
-            first_type, first_path = self._kept.setdefault(name, (data_type, path))
+            first_type, first_path = self._first_types.setdefault(name, (data_type, path))
             if data_type == first_type:
                 continue
             if without_widths(data_type) != without_widths(first_type):
@@ -201,13 +228,13 @@ class Run:
         return casts
 
     def complete(self) -> dict[str, Any]:
-        """Write and return the manifest of the complete run; raise an OSError if a part is missing or changed."""
+        """Write and return the manifest of the complete run; raise an OSError if a part was removed or changed."""
         if gone := [part["name"] for part in self._parts if not self._is_there(part)]:
             raise OSError(f"{gone[:3]} of {self.folder} were taken away or changed meanwhile; run again.")
-        return self._write(True)
+        return self._write(complete=True)
 
-    def _write(self, complete: bool) -> dict[str, Any]:
-        """Write the manifest in one step, with ``complete`` for a finished run, and return it."""
+    def _write(self, *, complete: bool) -> dict[str, Any]:
+        """Write and return the manifest, which says whether the run is ``complete``; an old one is replaced whole."""
         parts = sorted(self._parts, key=lambda part: part["name"])
         manifest = {**self._identity, "rows": self.rows, "complete": complete, "parts": parts}
         text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
@@ -219,19 +246,22 @@ class Run:
 
 
 def _without_gaps(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the parts in order, without those that come after a missing part of the same data file."""
-    kept_parts, next_part = [], Counter()
+    """Return the parts in order; after a missing part of a data file all later parts of this file are left out."""
+    first_parts = []
+    next_part = Counter()  # by the position of a data file: the number of its parts so far, and of the next part
     for part in sorted(parts, key=lambda part: cast(tuple[int, int], part_of(part["name"]))):
-        if part_of(part["name"]) == (part["file"], next_part[part["file"]]):
-            next_part[part["file"]] += 1
-            kept_parts.append(part)
-    return kept_parts
+        file = part["file"]
+        if part_of(part["name"]) == (file, next_part[file]):
+            next_part[file] += 1
+            first_parts.append(part)
+    return first_parts
 
 
 def identity_of(model: str | Path, source: Any, files: list[Path], settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the description that tells a run from others: jaxunc's version, model, settings and data files.
+    """Return the identity of a run: {"jaxunc": version, "model": digest, "settings": settings, "inputs": data files}.
 
-    ``model`` is described by its file's digest. Names of ``files`` are relative to ``source`` if that is a folder.
+    ``model`` is the path of the model's file. Each of the ``files`` has a name, a size and a time of change. The names
+    are relative to ``source`` if that is a folder.
     """
     with open(model, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -244,13 +274,13 @@ def identity_of(model: str | Path, source: Any, files: list[Path], settings: dic
 
 
 def description_of(path: Path) -> dict[str, int]:
-    """Return the size of a data file and the time of its last change, which together show whether it has changed."""
+    """Return {"bytes": size, "modified": time of the last change} of a file, which differs once the file is changed."""
     status = path.stat()
     return {"bytes": status.st_size, "modified": status.st_mtime_ns}
 
 
 def types_as_written(schema: pa.Schema) -> dict[str, pa.DataType]:
-    """Return the types, by name, that columns of a schema have in a Parquet file: some differ from those in memory.
+    """Return {column: type} as a Parquet file has them: some types of a ``schema`` change when they are written.
 
     Raises a ValueError for a type that Parquet cannot hold.
     """
@@ -265,7 +295,10 @@ def types_as_written(schema: pa.Schema) -> dict[str, pa.DataType]:
 
 
 def without_widths(data_type: pa.DataType) -> pa.DataType:
-    """Return ``data_type``, with texts, bytes and lists of Arrow's large and view types as those of 32-bit offsets."""
+    """Return ``data_type`` with Arrow's large and view types, also within it, replaced by those of 32-bit offsets.
+
+    These are types of texts, bytes and lists.
+    """
     types = pa.types
     if types.is_large_string(data_type) or types.is_string_view(data_type):
         return pa.string()
@@ -282,15 +315,22 @@ def without_widths(data_type: pa.DataType) -> pa.DataType:
 
 
 class DamagedError(ValueError):
-    """A manifest was not written by a run; the message follows the manifest's path."""
+    """A manifest is damaged, or was not written by a run; the message has no subject, and follows the path."""
 
 
 def part_name(file: int, part: int) -> str:
+    """Return the name of a part without its ending.
+
+    ``file`` is the position of its data file, ``part`` the position of the part among those of this file.
+    """
     return f"part-{file:05d}-{part:05d}"
 
 
 def part_of(name: str) -> tuple[int, int] | None:
-    """Return the positions of the data file and the part in a part's name; None if no run gives such a name."""
+    """Return (position of the data file, position of the part), read from a part's ``name``.
+
+    None if no run gives a part such a name.
+    """
     match = _PART.fullmatch(name)
     if match is None or part_name(int(match[1]), int(match[2])) != name.rpartition(".")[0]:
         return None
@@ -306,9 +346,10 @@ def is_plain_file(path: Path) -> bool:
 
 
 def read_manifest(path: Path, n_inputs: int) -> dict[str, Any]:
-    """Return a manifest; raise a DamagedError if an entry is not sound, or the manifest is too large.
+    """Return the manifest in the file ``path``; raise a DamagedError if it is too large, or an entry is not sound.
 
-    It may have `ENTRY_BYTES` for each of ``n_inputs`` data files and of the folder's files, beside `LEAST_BUDGET`.
+    A manifest may have `LEAST_BUDGET` bytes, and `ENTRY_BYTES` more for each of ``n_inputs`` data files and of the
+    files in its folder.
     """
     if not is_plain_file(path):
         raise DamagedError("it is no file, but a link, a folder or a device")
@@ -330,37 +371,55 @@ def read_manifest(path: Path, n_inputs: int) -> dict[str, Any]:
 
 
 def _check_inputs(inputs: list[Any]) -> None:
-    """Raise a DamagedError unless each of a manifest's inputs has a name, a size and a time of change."""
+    """Raise a DamagedError unless each of ``inputs``, a manifest's data files, has a name, a size and a time."""
     for entry in inputs:
-        fits = isinstance(entry, dict) and entry.keys() == {"name", "bytes", "modified"} and type(entry["name"]) is str
-        if not fits or type(entry["modified"]) is not int or not _is_count(entry["bytes"]):
+        has_keys = isinstance(entry, dict) and entry.keys() == {"name", "bytes", "modified"}
+        if (
+            not has_keys
+            or type(entry["name"]) is not str
+            or type(entry["modified"]) is not int
+            or not _is_count(entry["bytes"])
+        ):
             raise DamagedError(f"its inputs hold {entry!r:.80}, which is no file")
 
 
 def _check_parts(manifest: dict[str, Any]) -> None:
-    """Raise a DamagedError unless a manifest's parts are parts of its data files, each once."""
-    ending, seen = f".{manifest['settings'].get('file_format')}", set()
+    """Raise a DamagedError unless each entry of a manifest's "parts" describes a part of one of its data files.
+
+    Each part must be there once, with the name that a run gives it.
+    """
+    ending = f".{manifest['settings'].get('file_format')}"
+    n_files = len(manifest["inputs"])
+    names = set()
     for part in manifest["parts"]:
         if not isinstance(part, dict) or part.keys() != {"name", "file", "rows", "bytes"}:
             raise DamagedError(f"its parts hold {part!r:.80}, which is none")
-        name = part["name"]
-        positions = part_of(name) if isinstance(name, str) and name.endswith(ending) else None
-        if positions is None or type(part["file"]) is not int or positions[0] != part["file"]:
-            raise DamagedError(f"its part {name!r:.80} has no name of a part of file {part['file']!r:.30}")
-        if name in seen or part["file"] >= len(manifest["inputs"]):
+        name, file = part["name"], part["file"]
+        if not _is_name_of_part(name, file, ending):
+            raise DamagedError(f"its part {name!r:.80} has no name of a part of file {file!r:.30}")
+        if name in names or file >= n_files:
             raise DamagedError(f"its part {name!r} is there twice, or of a file that is not among its inputs")
         if not _is_count(part["rows"]) or not _is_count(part["bytes"]):
             raise DamagedError(f"its part {name!r} has rows={part['rows']!r:.30} and bytes={part['bytes']!r:.30}")
-        seen.add(name)
+        names.add(name)
+
+
+def _is_name_of_part(name: Any, file: Any, ending: str) -> bool:
+    """Return whether ``name`` is one that a run gives a part of the data file at position ``file``, with ``ending``."""
+    if not isinstance(name, str) or not name.endswith(ending):
+        return False
+    positions = part_of(name)
+    return positions is not None and type(file) is int and positions[0] == file
 
 
 def _is_count(value: Any) -> bool:
+    """Return whether ``value`` is an integer that may be a number of rows or bytes: not negative, of 64 bits."""
     return type(value) is int and 0 <= value < 2**63
 
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Return a context that holds the lock of a folder.
+    """Return a context in which this process holds the lock of a folder, so that no other run writes there.
 
     Raises an OSError if another run holds the lock; warns if the file system has no locks.
     """
@@ -373,9 +432,9 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def _acquire(path: Path) -> int:
-    """Return an open handle of the lock file: locked, or else, if the file system has no locks, with a warning.
+    """Open and lock the lock file ``path``, and return its handle; raise an OSError if another run holds the lock.
 
-    Raises an OSError if another run holds the lock.
+    If the file system has no locks, warn, and return the handle of a file that is not locked.
     """
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
@@ -395,6 +454,7 @@ def _acquire(path: Path) -> int:
 
 
 def _is_still_there(handle: int, path: Path) -> bool:
+    """Return whether ``path`` still leads to the file that was opened as ``handle``."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:

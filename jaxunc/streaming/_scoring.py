@@ -1,7 +1,7 @@
 """Scoring: from rows of data, through a model, to the columns of its outputs.
 
-`load_model` reads a model. A `Scoring` finds the models that answer each output (`answerers_of`): rows go through the
-trees of each of these models once.
+`load_model` reads a model. A `Scoring` finds the models that answer the outputs (`answerers_of`), and asks each of them
+once for the same rows.
 """
 
 import dataclasses
@@ -37,15 +37,17 @@ from ._training_rows import EncodedRows, NeighbourModel, OutsideModel, TrainingR
 
 CHUNK_ROWS = 2**17  # rows that are read, scored and written together
 QUANTILES = (0.05, 0.5, 0.95)  # default levels of quantiles
-Named = dict[str, Any]  # arrays by the names of their columns
-ORDER = {name: i for i, name in enumerate(OUTPUTS)}
+COVERAGE = 0.9  # default coverage of a regressor's intervals
+Named = dict[str, Any]  # {name of a column: array}
+ORDER = {name: i for i, name in enumerate(OUTPUTS)}  # place of each output's columns among those of the others
 
 
 def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
-    """Return the model of a file of `jaxunc.save`, perhaps as a `StoredEstimator`, or of another library's file.
+    """Return the model in a file of `jaxunc.save` or of another library.
 
-    ``known`` has a user's classes and functions that the file may name. Raises a ValueError for an unsuitable file, and
-    for another library's model that predicts numbers.
+    A fitted estimator may be a `StoredEstimator`, which answers without scikit-learn. ``known`` has a user's classes
+    and functions that the file may name. Raises a ValueError for a file that cannot be read, and for another library's
+    model that predicts numbers.
     """
     if not is_model_file(path):
         return load_answering(path, known=known)
@@ -59,16 +61,19 @@ def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
 
 
 def describe_model(path: str | Path) -> Description:
-    """Return the description of a model file: a file of `jaxunc.save` by its header, another library's by reading it.
+    """Return the `Description` of a model's file: of `jaxunc.save`, or of another library, whose file is read whole.
 
     The ``kind`` of another library's model names the library.
     """
     if not is_model_file(path):
         return describe(path)
     library, model = read_model_file(path)
-    columns, trees = model.trees.columns, model.trees
-    values = {"outputs": model.n_outputs, "link": model.link} if isinstance(model, AdditiveTrees) else {}
-    boosted = isinstance(model, AdditiveTrees) and not model.is_forest
+    trees = model.trees
+    columns = trees.columns
+    parameters: dict[str, Any] = {"trees": "a forest"}
+    if isinstance(model, AdditiveTrees):
+        kind_of_trees = "a forest" if model.is_forest else "boosted"
+        parameters = {"outputs": model.n_outputs, "link": model.link, "trees": kind_of_trees}
     return Description(
         kind=f"{type(model).__name__}, from {library}",
         version="",
@@ -80,16 +85,22 @@ def describe_model(path: str | Path) -> Description:
         class_labels=model.class_labels,
         arrays={},
         n_bytes=Path(path).stat().st_size,
-        parameters={**values, "trees": "boosted" if boosted else "a forest"},
+        parameters=parameters,
     )
 
 
 class Scoring:
-    """A model and a question to it: `encoded` makes rows of a chunk, `ask` answers rows, `columns` writes answers."""
+    """A model that answers a `Question` for rows of data.
+
+    `encoded` encodes the rows of a chunk, `ask` answers them, and `columns` makes columns of files of the answers.
+    """
 
     def __init__(self, model: Any, question: Question):
         outputs, features, keep, notation = question
         answering_model = as_answering(model)
+        self._model = model
+        self.labels = getattr(answering_model, "class_labels", None) or ()
+        # Which columns of the data are read, and by whom.
         self.raw_rows: Callable[[DataChunk], EncodedRows] | None = None
         if steps_of_estimator(model):  # a pipeline turns raw columns into rows of the forest
             from ._raw_chunks import RawRows  # imported here, since it imports scikit-learn
@@ -98,8 +109,8 @@ class Scoring:
             self.columns_read = self.raw_rows.columns
         else:
             self.columns_read = _with_names(answering_model.columns, getattr(model, "feature_names_in_", None))
-        self.labels = getattr(answering_model, "class_labels", None) or ()
-        self._model, self._strata = model, None
+        # What is asked of the model.
+        self._strata = None
         if "uncertainty" in (outputs.names or ()):
             _warn_of_one_doubt(answering_model)
         if isinstance(answering_model, BoundLaw):
@@ -108,33 +119,35 @@ class Scoring:
             deciding = HowDecided()
         else:
             deciding = _how_decided(model, self.labels, outputs)
+        # Which models answer.
         self.wanted = _wanted(self.columns_read, features, keep, notation)
-        self._uncut: Columns | None = None
+        self._uncut: Columns | None = None  # columns without cuts, for models that compare rows by their numbers
         if self.raw_rows is None and self.columns_read.cuts is not None and outputs.rows is not None:
             self._uncut = dataclasses.replace(self.columns_read, cuts=None)
         names = self.columns_read.names if self.raw_rows is None else None
         training = self._training_rows(outputs.rows, _grown_model(model, answering_model))
         self.answerers = answerers_of(answering_model, outputs, deciding, names, training)
-        self._models = {id(model): model for answerer in self.answerers for model in answerer.models}
+        self._models = {id(model): model for answerer in self.answerers for model in answerer.models}  # each once
         blank = {key: model.blank_answer() for key, model in self._models.items()}
-        self.blank = self.columns([answerer.read(blank) for answerer in self.answerers])
+        self.blank = self.columns([answerer.read(blank) for answerer in self.answerers])  # columns of one row
         if shared := sorted({*keep} & {*self.blank}):
             raise ValueError(f"keep holds {shared}, which are names of answers, too; rename these columns of the data.")
 
     def _training_rows(self, source: Any, grown: Any) -> TrainingRows | None:
-        """Return the training rows in ``source``, named by the first kept column; None without a source or model.
+        """Return the training rows in ``source``, data of any kind; their names are in the first column that is kept.
 
-        ``grown`` is the model whose forest the rows grew; None for a model without trees.
+        ``grown`` is what `_grown_model` returned. Return None if ``source`` or ``grown`` is None.
         """
         if source is None or grown is None:
             return None
         wanted = self.wanted._replace(keep=self.wanted.keep[:1])
         chunks = chunks_of(source, wanted, CHUNK_ROWS, "the training rows", needs_text=False)
-        return join_rows([(self.encoded(chunk), chunk.kept, chunk.first) for chunk in chunks], grown)
+        parts = [(self.encoded(chunk), chunk.kept, chunk.first) for chunk in chunks]
+        return join_rows(parts, grown)
 
     @cached_property
     def takes_missing(self) -> bool:
-        """Whether the model takes missing values; read only if rows have some, since this may import scikit-learn."""
+        """Whether the model takes missing values; the first access may import scikit-learn."""
         if isinstance(self._model, StoredEstimator):
             return self._model.takes_missing
         if not hasattr(self._model, "get_params"):
@@ -144,7 +157,10 @@ class Scoring:
         return get_tags(self._model).input_tags.allow_nan
 
     def encoded(self, chunk: DataChunk) -> EncodedRows:
-        """Return a chunk's rows, encoded as the models read them; raise an error that names the file or the data."""
+        """Return the rows of a chunk, encoded for the models that answer.
+
+        Raises a ValueError for missing values that the model does not take, and errors of encoding; all name the data.
+        """
         if self.raw_rows is not None:
             return self.raw_rows(chunk)
         options: Any = {"are_cells": chunk.are_cells, "first": chunk.first}
@@ -160,43 +176,48 @@ class Scoring:
         return EncodedRows(rows, numbers, strata)
 
     def ask(self, rows: EncodedRows) -> list[Any]:
-        """Return the answers for the rows, one of each answerer; rows go through the trees of each model once."""
-
-        def ask(model: Any) -> Any:
-            if isinstance(model, BoundLaw):
-                return model.answer(rows.encoded, rows.strata)
-            return model.answer(rows if isinstance(model, NeighbourModel | OutsideModel) else rows.encoded)
-
-        on_device = {key: ask(model) for key, model in self._models.items()}
+        """Return an answer for the rows from each of ``answerers``, in their order; each model is asked once."""
+        on_device = {key: _ask(model, rows) for key, model in self._models.items()}
         answers = jax.tree.map(np.asarray, on_device)  # on the host, so that later steps compile nothing
         return [answerer.read(answers) for answerer in self.answerers]
 
     def columns(self, answers: list[Any]) -> Named:
-        """Return the answers, one of each answerer, as Arrow arrays by name, in the order of `OUTPUTS`."""
-        columns = {}
+        """Return {name of a column: Arrow array} of answers that `ask` returned, in the order of `OUTPUTS`."""
+        columns = {}  # by the rank of their output, and their name
         for answerer, answer in zip(self.answerers, answers, strict=True):
             for output in answerer.outputs:
-                arrays = _render(answer.columns(output), self.labels)
-                columns |= {(ORDER[output], answerer.prefix + name): array for name, array in arrays}
+                for name, array in _render(answer.columns(output), self.labels):
+                    columns[ORDER[output], answerer.prefix + name] = array
         order = sorted(columns, key=lambda key: key[0])  # stable: classes stay in their order
         return {name: columns[rank, name] for rank, name in order}
 
 
-def _grown_model(model: Any, bound: Any) -> Any:
-    """Return what training rows are matched with; None if the model has no trees.
+def _ask(model: Any, rows: EncodedRows) -> Any:
+    """Return the answer of one of a `Scoring`'s models for the rows; each class of models takes what it reads."""
+    if isinstance(model, BoundLaw):
+        return model.answer(rows.encoded, rows.strata)
+    if isinstance(model, NeighbourModel | OutsideModel):
+        return model.answer(rows)
+    return model.answer(rows.encoded)
 
-    It is a fitted estimator's own model, with its bags, or else the trees or the forest of ``bound``. ``model`` is any
-    that `stream` takes, ``bound`` the bound model that answers for it.
+
+def _grown_model(model: Any, bound: Any) -> Any:
+    """Return the trees whose leaves tell which training rows are near a row; None if ``model`` has no trees.
+
+    ``model`` is one that `stream` takes, ``bound`` the bound model that answers for it. For a fitted estimator the
+    result is its own model, which knows the bags of its trees; else the trees or the forest of ``bound``.
     """
     if isinstance(bound, BoundLaw | OfForest) and isinstance(model, ReadsRawRows):  # a fitted estimator
         return unwrap_model(model)[0]
     if isinstance(bound, BoundLaw):
         return bound.moments.kept.trees
-    return bound.forest if isinstance(bound, OfForest) else bound if isinstance(bound, AdditiveTrees) else None
+    if isinstance(bound, OfForest):
+        return bound.forest
+    return bound if isinstance(bound, AdditiveTrees) else None
 
 
 def _warn_of_one_doubt(model: Answering) -> None:
-    """Warn if all leaves of a model are pure, so that its doubt does not divide into aleatoric and epistemic doubt."""
+    """Warn if all leaves of a model are pure: then its doubt cannot be divided into aleatoric and epistemic doubt."""
     if isinstance(model, OfForest):
         warn_of_one_doubt(model.forest)
     elif isinstance(model, BoundLaw) and isinstance(model.moments, LeafMoments):
@@ -204,10 +225,10 @@ def _warn_of_one_doubt(model: Answering) -> None:
 
 
 def _how_decided(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:
-    """Return how a classifier with these labels decides: costs, the cost of a rejection, thresholds of sets.
+    """Return the costs and thresholds by which a classifier with these class ``labels`` decides.
 
-    Raises a ValueError for settings of regressors, and for costs that do not suit the labels. Also for a coverage that
-    no output reads, or for which the model has no calibration rows.
+    ``outputs`` has the settings. Raises a ValueError for settings of regressors, and for costs that do not suit the
+    labels. It is also raised for a coverage that no output reads, or for which the ``model`` has no calibration rows.
     """
     for name in ("quantiles", "limits"):
         if getattr(outputs, name) is not None:
@@ -215,8 +236,9 @@ def _how_decided(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:
     if isinstance(outputs.coverage, list):
         raise ValueError(f"coverage={outputs.coverage} is of intervals of numbers; pass one number for sets.")
     outputs.check_is_read("coverage", outputs.names or (), ("set",))
-    thresholds, calibration = None, getattr(model, "calibration_", None)
+    thresholds = None
     if outputs.coverage is not None:
+        calibration = getattr(model, "calibration_", None)
         if calibration is None:
             raise ValueError(
                 f"coverage={outputs.coverage:g} needs rows that the model was not fitted to, and this "
@@ -228,33 +250,38 @@ def _how_decided(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:
 
 
 def _ask_law(model: BoundLaw, outputs: Outputs) -> tuple[BoundLaw, Outputs]:
-    """Return a regressor's model that answers only the outputs, and the outputs with their default names filled in.
+    """Return a regressor's ``model`` limited to ``outputs``, and ``outputs`` with the default names if it has none.
 
-    The model is limited to them, since a conformal law may have too few rows for others. Raises a ValueError for
-    outputs and settings that a regressor does not have.
+    A model without this limit might refuse: a conformal law may have too few rows for outputs that nobody asked for.
+    Raises a ValueError for outputs and settings that a regressor does not have.
     """
     if outputs.by_class:
         raise ValueError("by_class=True is of models of classes, and this one predicts numbers; leave it out.")
     names = outputs.names
     if names is None:
-        default_names = ["mean", "std", "interval", "uncertainty", *("quantile",) * (outputs.quantiles is not None)]
-        default_names += ("exceeds",) * (outputs.limits is not None)
+        default_names = ["mean", "std", "interval", "uncertainty"]
+        if outputs.quantiles is not None:
+            default_names.append("quantile")
+        if outputs.limits is not None:
+            default_names.append("exceeds")
         names = [name for name in default_names if name in model.outputs]
     if unknown := sorted({*names} - {*model.outputs, *BESIDE_ROWS}):
         reason = "boosted models do not tell" if unknown == ["uncertainty"] else "are of models of classes"
         raise ValueError(f"outputs {unknown} {reason}, and this one predicts numbers: it has {model.outputs}.")
     outputs.check_is_read("coverage", names, ("interval",))
-    coverage = (0.9 if outputs.coverage is None else outputs.coverage) if "interval" in names else None
-    quantiles = (outputs.quantiles or QUANTILES) if "quantile" in names else None
-    model = model.asking(coverage, quantiles, outputs.limits)
-    return model, dataclasses.replace(outputs, names=names)
+    coverage = quantiles = None
+    if "interval" in names:
+        coverage = COVERAGE if outputs.coverage is None else outputs.coverage
+    if "quantile" in names:
+        quantiles = outputs.quantiles or QUANTILES
+    return model.asking(coverage, quantiles, outputs.limits), dataclasses.replace(outputs, names=names)
 
 
 def _wanted(columns: Columns, features: Sequence[str] | None, keep: Sequence[str], notation: Notation) -> Wanted:
-    """Return the columns of the data to read; raise an error if ``features`` or ``keep`` are not sound.
+    """Return the columns of the data to read, as `Wanted`; raise an error if ``features`` or ``keep`` are not sound.
 
-    ``columns`` are the model's, and ``features`` their names in the data, or None. ``keep`` names columns to carry
-    along, and ``notation`` has the marks in numbers that the caller names.
+    ``columns`` are the model's, and ``features`` are their names in the data; None if the data have the model's names.
+    ``keep`` names columns to carry along, and ``notation`` has the marks in numbers that the caller names.
     """
     check_lists(features=features, keep=keep)
     if features is not None:
@@ -264,9 +291,9 @@ def _wanted(columns: Columns, features: Sequence[str] | None, keep: Sequence[str
 
 
 def _check_features(features: list[str], columns: Columns) -> None:
-    """Raise a ValueError unless ``features`` are distinct names, as many as the model has columns.
+    """Raise a ValueError unless ``features`` are distinct names, one for each of the model's ``columns``.
 
-    They are columns of a file in the order of training, and need not be the model's names.
+    They are names of the data's columns, and need not be those of the model's.
     """
     if twice := sorted({name for name in features if features.count(name) > 1}):
         raise ValueError(f"features={features[:10]} names {twice[:5]} more than once; name each column once.")
@@ -279,16 +306,20 @@ def _check_features(features: list[str], columns: Columns) -> None:
 
 
 def _with_names(columns: Columns, names: Any) -> Columns:
-    """Return a forest's columns, with the names that its estimator was fitted on if the forest has no names."""
+    """Return a forest's ``columns``; if these have no names, with ``names``, unless that is None.
+
+    ``names`` are those of the columns that the forest's estimator was fitted to.
+    """
     if columns.names is not None or names is None:
         return columns
     return dataclasses.replace(columns, names=tuple(map(str, names)))
 
 
 def _render(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
-    """Yield (name, Arrow array) for each column of a file that an answer gives, with classes as their ``labels``.
+    """Yield (name, Arrow array) for each column of a file that is made of an output; classes become their labels.
 
-    Of arrays ``[instances classes]``, bools give lists of labels, and numbers an array for each class.
+    ``columns`` is {name: array} of the output. An array ``[instances classes]`` of bools becomes a column of lists of
+    labels, and one of numbers a column for each class. ``labels`` are those of the classes.
     """
     class_labels = arrow_labels(labels)
     for name, array in columns.items():
@@ -303,7 +334,8 @@ def _render(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
         elif array.dtype == bool:
             # A list's entries are stored one after another, and ``ends`` says where each list ends.
             ends = np.concatenate([[0], np.cumsum(array.sum(axis=1))]).astype(np.int32)
-            members = class_labels.take(arrow_numbers(np.nonzero(array)[1]))
+            _, classes = np.nonzero(array)
+            members = class_labels.take(arrow_numbers(classes))
             yield name, pa.ListArray.from_arrays(arrow_numbers(ends), members)
         else:
             for c, label in enumerate(labels):
@@ -311,7 +343,10 @@ def _render(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
 
 
 def as_answering(model: Any) -> Answering:
-    """Return the bound model that answers for a model that `stream` takes; raise a TypeError for anything else."""
+    """Return the bound model that answers for ``model``; raise a TypeError for what `stream` does not take.
+
+    It is the model itself, or that of a fitted estimator; a forest is bound with the mean of its trees.
+    """
     bound = bind(model, Mean()) if isinstance(model, Forest) else getattr(model, "bound_", model)
     if isinstance(model, type) or not isinstance(bound, Answering):
         raise TypeError(
@@ -322,7 +357,10 @@ def as_answering(model: Any) -> Answering:
 
 
 def reads_s(model: Any, outputs: Sequence[str] | None) -> bool:
-    """Return whether the setting ``s`` of `stream` changes any of the outputs, since a cautious report answers it."""
-    reading = None if outputs is None else [name for name in outputs if "s" in OUTPUTS[name]]
-    answerers = answerers_of(as_answering(model), Outputs(reading or None))
+    """Return whether the setting ``s`` of `stream` changes any of these outputs of ``model``.
+
+    It does if a cautious report answers one. None for ``outputs`` means the model's usual ones.
+    """
+    may_read = None if outputs is None else [name for name in outputs if "s" in OUTPUTS[name]]
+    answerers = answerers_of(as_answering(model), Outputs(may_read or None))
     return any(answerer.is_report or answerer.beside is not None for answerer in answerers)

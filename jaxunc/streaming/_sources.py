@@ -1,7 +1,7 @@
 """Data on disk: which files there are, in which format, and which of their columns a model reads.
 
 `data_files` lists the files, `Wanted` finds the columns in each of them, a `DataChunk` holds rows with these columns.
-A fault of a file is an `UnreadableError`, whose message follows the file's name.
+A file with a fault raises an `UnreadableError`, whose message follows the file's name.
 """
 
 import io
@@ -23,14 +23,14 @@ from jaxunc.tables import Columns, match_names
 from ._notation import Notation
 
 PARQUET = (".parquet", ".pq")  # endings of Parquet files
-TSV = (".tsv", ".tsv.gz")
+TSV = (".tsv", ".tsv.gz")  # endings of text files with tabs between cells
 CSV = (".csv", ".csv.gz", *TSV)  # endings of text files
 ARROW = (".arrow", ".feather")  # endings of Arrow files
 FORMATS = (
     "a CSV file (.csv, .tsv, also .gz; UTF-8, column names in the first line), a Parquet file (.parquet, .pq) or an "
     "Arrow file (.arrow, .feather)"
 )
-"""All formats that are read, for messages."""
+"""The formats that are read, as a phrase for messages."""
 _OTHERS = ".7z .avro .bz2 .dta .gz .jsonl .lz4 .ndjson .ods .orc .rar .sas7bdat .sav .tar .tgz .xls .xlsx .xz .zip .zst"
 """Endings of data in formats that are not read."""
 
@@ -40,18 +40,18 @@ class UnreadableError(ValueError):
 
 
 def format_of(path: Path) -> str | None:
-    """Return ``"CSV"``, ``"Parquet"`` or ``"Arrow"`` by the ending of the name; None for others."""
+    """Return the format of a file by the ending of its name: "CSV", "Parquet" or "Arrow"; None for other endings."""
     name = path.name.lower()
     endings = {"Parquet": PARQUET, "CSV": CSV, "Arrow": ARROW}
     return next((file_format for file_format, ends in endings.items() if name.endswith(ends)), None)
 
 
 def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the data files in ``source``: a file, a folder (by name, with its subfolders), or a list of such paths.
+    """Return the data files in ``source``: the path of a file or a folder, or a list of such paths.
 
-    In a folder, names that start with a dot or an underscore are passed over. So are files that are not data, with a
-    warning. Raises a FileNotFoundError for a path that does not exist, a ValueError for data in other formats and for a
-    folder without data.
+    Files of a folder and its subfolders are sorted by path. Names that start with a dot or an underscore are passed
+    over there, and so are files that are no data, with a warning. Raises a FileNotFoundError for a path that does not
+    exist. Raises a ValueError for data in formats that are not read, and for a folder without data.
     """
     if not isinstance(source, str | Path):
         return [file for path in source for file in data_files(path)]
@@ -80,38 +80,53 @@ def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 def check_text(files: Sequence[Path], notation: Notation) -> None:
-    """Raise a ValueError if ``notation`` names a mark, and no file is a text file."""
+    """Raise a ValueError if ``notation`` has a mark, and none of the ``files`` is a text file."""
     if notation != Notation() and not any(format_of(file) == "CSV" for file in files):
         which, mark = next((name, mark) for name, mark in notation._asdict().items() if mark is not None)
         raise ValueError(f"{which}={mark!r} would change nothing: it is for files of text, and the data are none.")
 
 
 def data_file(path: str | Path) -> Path:
-    """Return the path of a data file; raise a ValueError if it does not exist, or is not such a file."""
+    """Return ``path`` as a `Path`; raise a ValueError unless it is that of a file in a format that is read."""
     path = Path(path)
     if not path.exists():
         raise ValueError(f"DATA={str(path)!r} does not exist.{_sibling(path)} Pass {FORMATS}.")
-    if not path.is_file() or format_of(path) is None:
-        fault = f"has the ending {path.suffix!r}" if path.is_file() else "is a folder" * path.is_dir() or "is a device"
-        raise ValueError(f"DATA={str(path)!r} {fault}; expected {FORMATS}. Export the data as one of these.")
-    return path
+    if path.is_file() and format_of(path) is not None:
+        return path
+    if path.is_file():
+        fault = f"has the ending {path.suffix!r}"
+    elif path.is_dir():
+        fault = "is a folder"
+    else:
+        fault = "is a device"
+    raise ValueError(f"DATA={str(path)!r} {fault}; expected {FORMATS}. Export the data as one of these.")
 
 
 def _sibling(path: Path) -> str:
-    """Return a question for messages, whether a file of a similar name in the folder was meant; "" without one."""
+    """Return a question for messages: whether a file with a similar name in the same folder was meant.
+
+    "" if there is no such file.
+    """
     siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
     return suggest(path.name, siblings, 0.75)
 
 
 def _is_hidden(path: Path) -> bool:
+    """Return whether the name of a file, or of a folder in its path, starts with a dot or an underscore."""
     return any(part.startswith((".", "_")) for part in path.parts)
 
 
 class WholeReads(io.FileIO):
-    """A file whose reads return all bytes or raise: Arrow, reading some columns alone, takes missing bytes for 0."""
+    """A file whose reads return as many bytes as they are asked for, or raise an UnreadableError.
+
+    Arrow, if it reads only some columns, would take missing bytes for 0.
+    """
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Return ``size`` bytes, by as many reads as that takes; raise an UnreadableError if the file ends before."""
+        """Return the next ``size`` bytes; raise an UnreadableError if the file ends before.
+
+        Without a size return all bytes up to the file's end.
+        """
         first_piece = super().read(size)
         if size is None or size < 0 or len(first_piece) == size:
             return first_piece
@@ -125,10 +140,10 @@ class WholeReads(io.FileIO):
 
 @contextmanager
 def file_for_arrow(path: Path) -> Iterator[tuple[WholeReads, pa.PythonFile]]:
-    """Return a context with a file in Arrow's format, and a stream through which Arrow reads the same file.
+    """Return a context with a pair for the Arrow file ``path``: the open file, and a stream by which Arrow reads it.
 
-    Arrow reads the end of such a file in threads of its own, which may be the last to hold what they have read. When
-    the context ends, it waits until they let go; for a second if the caller still holds the stream or Arrow's reader.
+    At its end the context waits until Arrow's threads have let go of the stream and of the bytes that they have read.
+    It waits for a second at most, which it does if the caller still holds the stream or a reader of Arrow.
     """
     references: list[weakref.ref] = []
     with WholeReads(path) as raw:
@@ -145,18 +160,24 @@ def file_for_arrow(path: Path) -> Iterator[tuple[WholeReads, pa.PythonFile]]:
 
 
 class _ArrowReads:
-    """A file as Arrow reads it; weak references to it, and to bytes that Arrow's threads read, go to ``references``."""
+    """A file for Arrow to read, which records what Arrow may still hold of it.
+
+    Weak references to this object, and to the bytes that Arrow's threads have read, are appended to ``references``.
+    """
 
     def __init__(self, raw: WholeReads, references: list[weakref.ref]):
-        self._raw, self._references, self._thread = raw, references, threading.get_ident()
+        self._raw, self._references = raw, references
+        self._thread = threading.get_ident()  # the thread that opens the file, which is not one of Arrow's
         self.seek, self.tell, self.close = raw.seek, raw.tell, raw.close
         references.append(weakref.ref(self))
 
     @property
     def closed(self) -> bool:
+        """Whether the file is closed."""
         return self._raw.closed
 
     def read(self, size: int = -1) -> bytes | bytearray:
+        """Return what `WholeReads.read` returns; to a thread of Arrow's as an object that is watched."""
         data = self._raw.read(size)
         if threading.get_ident() == self._thread:
             return data
@@ -170,7 +191,7 @@ class _Bytes(bytearray):
 
 
 def _wait_for_release(references: list[weakref.ref]) -> None:
-    """Wait until threads of Arrow have let go of all that ``references`` refer to, for a second at most."""
+    """Wait until nothing holds the objects that ``references`` refer to, for a second at most."""
     # until python 3.14: a thread that lets go of Python's objects while the interpreter ends aborts the process
     end = time.monotonic() + 1
     while any(reference() is not None for reference in references) and time.monotonic() < end:
@@ -179,7 +200,7 @@ def _wait_for_release(references: list[weakref.ref]) -> None:
 
 @contextmanager
 def refuse_changes(path: Path) -> Iterator[None]:
-    """Return a context that raises an UnreadableError if the file was replaced or written to within it."""
+    """Return a context that at its end raises an UnreadableError if the file ``path`` was changed within it."""
     before = state_of(path)
     yield
     if state_of(path) != before:
@@ -187,12 +208,13 @@ def refuse_changes(path: Path) -> Iterator[None]:
 
 
 def state_of(path: str | Path) -> tuple[int, ...]:
-    """Return a file's device, inode, size and time of change; some of them change if it is replaced or written to."""
+    """Return the device, inode, size and time of change of a file; they differ once it is replaced or written to."""
     status = os.stat(path)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def is_same_file(path: str | Path, other: str | Path) -> bool:
+    """Return whether two paths lead to the same file or folder; it need not exist yet."""
     try:
         return os.path.samefile(path, other)
     except OSError:  # one of them does not exist yet
@@ -200,13 +222,13 @@ def is_same_file(path: str | Path, other: str | Path) -> bool:
 
 
 def is_within(path: str | Path, folder: str | Path) -> bool:
-    """Return whether ``path`` is the folder, or lies in it at any depth; neither need exist yet."""
+    """Return whether ``path`` is the ``folder``, or lies in it at any depth; neither need exist yet."""
     resolved = Path(path).resolve()
     return any(is_same_file(parent, folder) for parent in (resolved, *resolved.parents))
 
 
 class DataChunk(NamedTuple):
-    """Rows of data, split into what the model reads and what is carried along."""
+    """Rows of data: the columns that the model reads, and the columns that are carried along."""
 
     features: pa.Table  # columns of the model, in its order
     kept: pa.Table  # columns that are carried along
@@ -216,22 +238,26 @@ class DataChunk(NamedTuple):
 
     @property
     def n_rows(self) -> int:
+        """Number of rows."""
         return self.features.num_rows
 
 
 class Wanted(NamedTuple):
-    """The columns of the data that are read: those of a model, and those that are kept."""
+    """Which columns of the data are read: those that a model reads, and those that are carried along."""
 
     columns: Columns  # columns of the model
     features: tuple[str, ...] | None
-    """Names in the data of the model's columns; None for the model's names, or for all columns that are not kept."""
+    """Names in the data of the model's columns; None if the caller names none.
+
+    Then they are the model's names; or, for a model without names, the names of all columns that are not kept.
+    """
     keep: tuple[str, ...]  # names of columns that are carried along
     notation: Notation = Notation()  # the marks in numbers of text files that the caller names
 
     def names(self, names: Sequence[str], where: str) -> tuple[str, ...]:
-        """Return the names, among all ``names`` of the data, of the model's columns, in the model's order.
+        """Return the names of the model's columns in data whose columns have these ``names``, in the model's order.
 
-        Raises a ValueError, in which ``where`` names the data, if some are missing, or two columns have one name.
+        Raises a ValueError, in which ``where`` is the data's name, if a column is missing, or two have one name.
         """
         try:
             check_distinct(names)
@@ -254,17 +280,19 @@ class Wanted(NamedTuple):
         return tuple(features)
 
     def positions(self, names: Sequence[str], where: str) -> tuple[list[int], list[int]]:
-        """Return the positions among ``names`` of the model's columns, and of the kept columns: two lists.
+        """Return two lists of positions among ``names``, all names of the data: of the model's columns, of kept ones.
 
-        ``names`` are all names of the data, ``where`` names the data in messages. Raises a ValueError as `names` does.
+        ``where`` is the data's name in messages. Raises a ValueError as `names` does.
         """
         position = {name: j for j, name in enumerate(names)}
-        return [position[name] for name in self.names(names, where)], [position[name] for name in self.keep]
+        read = [position[name] for name in self.names(names, where)]
+        kept = [position[name] for name in self.keep]
+        return read, kept
 
     def _data_names(self, names_of_data: Sequence[str], where: str) -> tuple[str, ...] | None:
-        """Return the model's names as ``names_of_data`` spell them; None for a model without names.
+        """Return the names of the model's columns as ``names_of_data`` spell them; None for a model without names.
 
-        ``where`` names the data in messages.
+        ``where`` is the data's name in messages.
         """
         names_of_model = self.columns.names
         if names_of_model is None or not self.columns.spaces_are_underlines:
@@ -274,14 +302,14 @@ class Wanted(NamedTuple):
 
 
 def check_distinct(names: Sequence[str]) -> None:
-    """Raise an UnreadableError if two columns have the same name."""
+    """Raise an UnreadableError if two of the columns' names are equal."""
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if list(names).count(name) > 1})
         raise UnreadableError(f"several columns are named {', '.join(map(repr, twice[:5]))}; give each its own name")
 
 
 def is_index(name: str) -> bool:
-    """Return whether a column is the unnamed index of a pandas frame, which is not part of its data."""
+    """Return whether ``name`` is that of a column in which a file has the index, without a name, of a pandas frame."""
     return name.startswith("__index_level_") and name.endswith("__")
 
 

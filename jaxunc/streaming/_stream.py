@@ -24,14 +24,14 @@ from jaxunc.tables import ArrowTable
 
 from ._chunks import chunks_of, file_chunks, no_rows
 from ._in_memory import join_tables
-from ._outputs import DEFAULTS, TextOutputSettings, check_rows_path, question_of
+from ._outputs import DEFAULTS, Question, TextOutputSettings, check_rows_path, question_of
 from ._run import Run, description_of, identity_of, lock_folder, part_name, refuse_overlap
 from ._scoring import CHUNK_ROWS, Named, Scoring, load_model
 from ._sources import DataChunk, check_text, data_files, format_of
 from ._training_rows import EncodedRows
 
 T = TypeVar("T")
-_END: Any = object()
+_END: Any = object()  # stands for the end of an iterator
 
 
 @show_settings(TextOutputSettings, DEFAULTS)
@@ -152,18 +152,19 @@ def stream(
 
 
 def _score_chunks(scoring: Scoring, chunks: Iterator[DataChunk]) -> Iterator[pa.Table]:
+    """Yield for each chunk a table of its kept columns and of the columns of ``scoring``'s answers."""
     encoded = ((chunk.kept, scoring.encoded(chunk)) for chunk in chunks)  # keeps no chunk's other columns in memory
     for carried, rows in ahead(encoded):
         yield join_answers(carried, scoring.columns(scoring.ask(rows)))
 
 
 def join_answers(carried: pa.Table, columns: Named) -> pa.Table:
-    """Return one table of the columns ``carried`` along, with their fields unchanged, and of the columns of answers."""
+    """Return a table of the columns of ``carried``, unchanged, and then of the answers ``columns``, arrays by name."""
     return join_tables(carried, pa.table(columns))
 
 
 def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
-    """Yield the items in order; meanwhile another thread makes up to ``depth`` of the next ones."""
+    """Yield the items in order, while another thread asks the iterable for up to ``depth`` of the next ones."""
     iterator = iter(items)
     with ThreadPoolExecutor(1, thread_name_prefix="jaxunc-reader") as pool:
         pending = deque(pool.submit(next, iterator, _END) for _ in range(depth))
@@ -175,7 +176,8 @@ def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
 class Behind:
     """A queue of at most ``depth`` calls of the function ``work``, which another thread makes in order.
 
-    After an error no further call is made; the error is raised when a later call is queued, or when the context ends.
+    It is a context, at whose end all calls are made. After an error no further call is made; the error is raised when a
+    later call is queued, or when the context ends.
     """
 
     def __init__(self, work: Callable[..., Any], depth: int = 2):
@@ -191,7 +193,7 @@ class Behind:
         self._pending.append(self._pool.submit(self._do, *args))
 
     def _do(self, *args: Any) -> None:
-        """Call ``work`` unless an earlier call failed; remember that a call failed, and raise its error."""
+        """Call ``work`` with these arguments, unless an earlier call raised an error; raise the errors of ``work``."""
         if self._has_failed:
             return
         try:
@@ -227,12 +229,15 @@ class RunProgress(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Rows of a chunk, encoded, with the positions of their file and part; None for rows marks the end of the part."""
+    """The encoded rows of a chunk, and the part that their answers go to; a piece without rows ends the part."""
 
-    file: int
-    part: int
+    file: int  # position of the data file
+    part: int  # position of the part among those of the file
     kept: pa.Table | None  # columns that are carried along; the model's columns are not held once they are encoded
     rows: EncodedRows | None
+
+
+_END_OF_PART = None  # what a `PartWriter` takes in place of a function after a part's last table
 
 
 @show_settings(TextOutputSettings, DEFAULTS)
@@ -309,26 +314,19 @@ def predict_files(
     if not isinstance(source, str | Path):
         check_collection("source", source, "a path, or a list of paths")
     check_progress(progress)
-    question, rows = question_of(settings, TextOutputSettings, "predict_files()"), settings.get("rows")
+    question = question_of(settings, TextOutputSettings, "predict_files()")
+    rows = settings.get("rows")
     check_rows_path(rows)
-    sources = [source] if isinstance(source, str | Path) else source
-    refuse_overlap(Path(output), [*sources, *([] if rows is None else [rows])], model)
-    loaded, files = load_model(model, known=known), data_files(source)
+    sources = [source] if isinstance(source, str | Path) else list(source)
+    if rows is not None:
+        sources.append(rows)
+    refuse_overlap(Path(output), sources, model)
+    loaded_model = load_model(model, known=known)
+    files = data_files(source)
     check_text(files, question.notation)
-    scoring = Scoring(loaded, question)
-    recorded = {
-        "outputs": question.outputs.names,
-        "features": None if question.features is None else list(question.features),
-        "keep": list(question.keep),
-        "file_format": file_format,
-        "chunk_rows": chunk_rows,
-        **question.outputs.settings(),
-        **(
-            {} if rows is None else {"rows": [{"name": file.name, **description_of(file)} for file in data_files(rows)]}
-        ),
-        **{name: mark for name, mark in question.notation._asdict().items() if mark is not None},
-    }
-    run = Run(Path(output), identity_of(model, source, files, recorded), files, PART_CHUNKS * chunk_rows)
+    scoring = Scoring(loaded_model, question)
+    settings_of_run = _settings_of_run(question, rows, file_format, chunk_rows)
+    run = Run(Path(output), identity_of(model, source, files, settings_of_run), files, PART_CHUNKS * chunk_rows)
     run.make_folder()
     with lock_folder(run.folder):
         run.open()
@@ -337,48 +335,74 @@ def predict_files(
         return run.complete()
 
 
+def _settings_of_run(question: Question, rows: Any, file_format: str, chunk_rows: int) -> dict[str, Any]:
+    """Return {setting: value} of a run of `predict_files`, as its manifest has them.
+
+    ``rows`` is the path of the training rows, whose files the manifest describes; None without training rows.
+    """
+    settings = {
+        "outputs": question.outputs.names,
+        "features": None if question.features is None else list(question.features),
+        "keep": list(question.keep),
+        "file_format": file_format,
+        "chunk_rows": chunk_rows,
+        **question.outputs.settings(),
+    }
+    if rows is not None:
+        settings["rows"] = [{"name": file.name, **description_of(file)} for file in data_files(rows)]
+    marks = {name: mark for name, mark in question.notation._asdict().items() if mark is not None}
+    return settings | marks
+
+
 def _score(
     scoring: Scoring, run: Run, write: "PartWriter", chunk_rows: int, progress: Callable[[RunProgress], None] | None
 ) -> None:
-    """Answer the rows that ``run`` has left, ``chunk_rows`` at a time, and write the answers in parts.
+    """Answer the rows of a run's data files that no finished part has, and write the answers in parts.
 
-    ``scoring`` answers, ``write`` appends to parts, ``progress`` is called after each chunk. Without any rows, an empty
-    part is written, with the columns and their types.
+    ``scoring`` answers ``chunk_rows`` rows at a time, and ``write`` writes them. After each chunk ``progress`` is
+    called, unless it is None. If the data have no rows, a part without rows is written.
     """
-    n_total, n_rows, start_time = _count_rows(run.files), run.rows, time.perf_counter()
-    n_before = n_rows
+    n_total = _count_rows(run.files)
+    n_before = n_rows = run.rows
+    start_time = time.perf_counter()
     with Behind(write) as writer:
         for piece in ahead(_pieces(scoring, run, chunk_rows)):
             name = part_name(piece.file, piece.part)
             if piece.kept is None or piece.rows is None:
-                writer(name, piece.file, None)  # None ends the part
+                writer(name, piece.file, _END_OF_PART)
                 continue
-            writer(name, piece.file, _answers(scoring, piece.kept, piece.rows))
+            writer(name, piece.file, _answer_rows(scoring, piece.kept, piece.rows))
             n_rows += len(piece.rows.encoded.values)
             if progress is not None:
                 seconds = time.perf_counter() - start_time
-                progress(RunProgress(n_rows, n_total, seconds, (n_rows - n_before) / max(seconds, 1e-9)))
+                rows_per_second = (n_rows - n_before) / max(seconds, 1e-9)
+                progress(RunProgress(n_rows, n_total, seconds, rows_per_second))
         if not n_rows and not run.n_parts:  # without rows one part shows the columns and their types
-            writer(part_name(0, 0), 0, _no_answers(scoring, no_rows(run.files[0], scoring.wanted).kept))
-            writer(part_name(0, 0), 0, None)
+            carried = no_rows(run.files[0], scoring.wanted).kept
+            name = part_name(0, 0)
+            writer(name, 0, _answer_no_rows(scoring, carried))
+            writer(name, 0, _END_OF_PART)
 
 
-def _no_answers(scoring: Scoring, carried: pa.Table) -> Callable[[], pa.Table]:
-    """Return a function that makes a table without rows: the columns ``carried`` along, then those of answers."""
+def _answer_no_rows(scoring: Scoring, carried: pa.Table) -> Callable[[], pa.Table]:
+    """Return a function that makes a table without rows: the columns of ``carried``, then those of answers."""
     blank = scoring.blank
     return lambda: join_answers(carried, {name: column[:0] for name, column in blank.items()})
 
 
-def _answers(scoring: Scoring, carried: pa.Table, rows: EncodedRows) -> Callable[[], pa.Table]:
-    """Score the rows; return a function that joins their answers to ``carried``, which the writing thread calls."""
+def _answer_rows(scoring: Scoring, carried: pa.Table, rows: EncodedRows) -> Callable[[], pa.Table]:
+    """Score the rows, and return a function that makes a table of the columns of ``carried`` and of the answers.
+
+    The thread that writes calls the function.
+    """
     answers = scoring.ask(rows)
     return lambda: join_answers(carried, scoring.columns(answers))
 
 
 def _pieces(scoring: Scoring, run: Run, chunk_rows: int) -> Iterator[_Piece]:
-    """Yield the chunks, not scored yet, of the run's files; and after a part's last chunk a piece that ends the part.
+    """Yield the chunks of a run's data files that no finished part has, and the end of a part after its last chunk.
 
-    ``scoring`` encodes the chunks, which have ``chunk_rows`` rows, the last of a file perhaps fewer.
+    ``scoring`` encodes the chunks. They have ``chunk_rows`` rows; the last chunk of a file may have fewer.
     """
     part_rows = PART_CHUNKS * chunk_rows
     rows_of_parts = run.done()
@@ -386,28 +410,34 @@ def _pieces(scoring: Scoring, run: Run, chunk_rows: int) -> Iterator[_Piece]:
         finished = rows_of_parts.get(file_index, [])
         if finished and finished[-1] < part_rows:  # only the last part of a file is smaller: the file is done
             continue
-        part_index, n_rows, types = len(finished), 0, {}
-        for chunk in file_chunks(file, scoring.wanted, chunk_rows, sum(finished)):
+        part_index = len(finished)
+        n_rows = 0
+        types = {}
+        for chunk in file_chunks(file, scoring.wanted, chunk_rows, skip=sum(finished)):
             if n_rows == 0:
                 types = run.types_to_write(file_index, chunk.kept.schema)
             elif n_rows % part_rows == 0:
-                yield _Piece(file_index, part_index, None, None)
+                yield _Piece(file_index, part_index, kept=None, rows=None)
                 part_index += 1
             yield _Piece(file_index, part_index, _cast(chunk.kept, types), scoring.encoded(chunk))
             n_rows += chunk.n_rows
         run.check_input(file_index)
         if n_rows:
-            yield _Piece(file_index, part_index, None, None)
+            yield _Piece(file_index, part_index, kept=None, rows=None)
 
 
 def _cast(carried: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
+    """Return the table ``carried`` with the columns that ``types`` names cast to their types there."""
     if not types:
         return carried
     return carried.cast(pa.schema([field.with_type(types.get(field.name, field.type)) for field in carried.schema]))
 
 
 def _count_rows(files: list[Path]) -> int | None:
-    """Return the number of rows by the metadata of Parquet files; None for other files, or unreadable ones."""
+    """Return the number of rows in all files if these are Parquet files, by their metadata; else None.
+
+    None also if one of the files cannot be read.
+    """
     if not all(format_of(file) == "Parquet" for file in files):
         return None
     try:
@@ -417,7 +447,11 @@ def _count_rows(files: list[Path]) -> int | None:
 
 
 class PartWriter:
-    """A writer of parts, one after another; ``finished`` is called with each part's name, file and number of rows."""
+    """A writer of parts in a folder, one after another, in ``file_format``, "parquet" or "csv".
+
+    ``finished`` is called for each whole part, with the name of its file, the position of its data file and its number
+    of rows.
+    """
 
     def __init__(self, folder: Path, file_format: str, finished: Callable[[str, int, int], None]):
         self._folder, self._file_format, self._finished = folder, file_format, finished
@@ -425,14 +459,19 @@ class PartWriter:
         self._rows = 0
 
     def __call__(self, name: str, file: int, make: Callable[[], pa.Table] | None) -> None:
-        """Append the table that ``make`` returns to the part ``name`` of data file ``file``; None ends the part."""
+        """Append the table that ``make`` returns to the part ``name``, or end the part if ``make`` is None.
+
+        ``file`` is the position of the part's data file. Raises a ValueError for columns that the format cannot hold,
+        and an OSError if the part cannot be written.
+        """
         part_file = name + PART_ENDINGS[self._file_format]
         temporary = self._folder / f".{part_file}.{os.getpid()}"
         try:
             if make is not None:
-                table = _plain(make(), self._file_format)
+                table = _make_plain(make(), self._file_format)
                 if self._writer is None:
-                    self._writer, self._rows = self._open(temporary, table.schema), 0
+                    self._writer = self._open(temporary, table.schema)
+                    self._rows = 0
                 self._writer.write_table(table)
                 self._rows += table.num_rows
                 return
@@ -448,7 +487,10 @@ class PartWriter:
         self._finished(part_file, file, self._rows)
 
     def _open(self, path: Path, schema: pa.Schema) -> Any:
-        """Return an Arrow writer of a file for tables of ``schema``; Parquet encodes all but floats by dictionaries."""
+        """Return an Arrow writer of tables with this schema to the file ``path``.
+
+        In Parquet all columns but floats are encoded by dictionaries.
+        """
         if self._file_format == "csv":
             return arrow_csv.CSVWriter(path, schema)
         # In Parquet the entries of a list are a column below the list's, with a path of its own.
@@ -457,10 +499,10 @@ class PartWriter:
         return parquet.ParquetWriter(path, schema, compression="snappy", use_dictionary=paths)
 
 
-def _plain(table: pa.Table, file_format: str) -> pa.Table:
-    """Return the table with columns of types that ``file_format`` can hold; lists become texts ``a|b`` in CSV.
+def _make_plain(table: pa.Table, file_format: str) -> pa.Table:
+    """Return the table with columns of types that ``file_format``, "parquet" or "csv", can hold.
 
-    Raises a ValueError for a column that CSV cannot hold.
+    In CSV lists become texts such as ``a|b``. Raises a ValueError for a column that CSV cannot hold.
     """
     if file_format == "csv" and table.column_names == ["decision"]:
         # A null would be an empty line, which is no row: an empty text in quotation marks is.
@@ -477,12 +519,7 @@ def _plain(table: pa.Table, file_format: str) -> pa.Table:
         if _is_view(data_type):
             table = table.set_column(j, field.name, table.column(j).cast(pa.string()))
         elif pa.types.is_list(data_type) and not pa.types.is_nested(data_type.value_type):
-            words = table.column(j).cast(pa.list_(pa.string()))
-            joined = compute.call_function("binary_join", [words, pa.scalar("|")])
-            if joined.null_count > words.null_count:  # Arrow drops a list in which one entry is null
-                lists = [cells and [cell or "" for cell in cells] for cells in words.to_pylist()]
-                joined = pa.array([None if cells is None else "|".join(cells) for cells in lists], pa.string())
-            table = table.set_column(j, field.name, joined)
+            table = table.set_column(j, field.name, _join_entries(table.column(j)))
         elif pa.types.is_nested(data_type):
             raise ValueError(
                 f"the column {field.name!r} holds {data_type}, which CSV cannot; write Parquet, or leave it out."
@@ -490,12 +527,24 @@ def _plain(table: pa.Table, file_format: str) -> pa.Table:
     return table
 
 
+def _join_entries(column: pa.ChunkedArray) -> Any:
+    """Return a column of lists as texts, with the mark ``|`` between a list's entries; a null entry is empty."""
+    words = column.cast(pa.list_(pa.string()))
+    joined = compute.call_function("binary_join", [words, pa.scalar("|")])
+    if joined.null_count <= words.null_count:
+        return joined
+    # Arrow has made null of a list in which one entry is null.
+    texts = [None if cells is None else "|".join(cell or "" for cell in cells) for cells in words.to_pylist()]
+    return pa.array(texts, pa.string())
+
+
 def _is_view(data_type: pa.DataType) -> bool:
+    """Return whether a type is one of Arrow's views of texts or bytes."""
     return pa.types.is_string_view(data_type) or pa.types.is_binary_view(data_type)
 
 
 def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a dictionary column with string or bytes values in place of views, which Arrow cannot decode and write."""
+    """Return a dictionary column of views as one of strings or bytes, which Arrow can decode and write."""
     data_type = column.type
     value_type = pa.string() if pa.types.is_string_view(data_type.value_type) else pa.binary()
     chunks = [

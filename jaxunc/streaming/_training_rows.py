@@ -15,7 +15,7 @@ from ._sources import columns
 
 
 class EncodedRows(NamedTuple):
-    """Rows of data, encoded for the trees of a model, and for the models of outputs that compare with rows."""
+    """Rows of data, encoded for the models that answer: by trees, or by a comparison with training rows."""
 
     encoded: Encoded  # the rows as the model's trees test them
     numbers: Encoded  # the rows with numbers in place of codes, in columns where trees test codes among cuts
@@ -23,7 +23,7 @@ class EncodedRows(NamedTuple):
 
 
 class TrainingRows(NamedTuple):
-    """Rows among which neighbours are found, and in whose leaves other rows lie outside."""
+    """The rows that a model was grown on, with which other rows are compared."""
 
     rows: EncodedRows
     ids: Any  # the name of each row, an array of Arrow: a kept column of the data, or the numbers of the rows
@@ -31,24 +31,32 @@ class TrainingRows(NamedTuple):
 
 
 def join_rows(parts: list[tuple[EncodedRows, pa.Table, int]], model: Any) -> TrainingRows:
-    """Return training rows made of ``parts``: encoded rows, a table of a kept column or none, the first row's number.
+    """Return `TrainingRows` made of ``parts``, which together have all rows in order.
 
-    ``model`` has the forest that the rows grew. Raises a ValueError if there are no parts.
+    A part is a tuple of encoded rows, a table, and the number of the first row. The first column of the table names
+    the rows; in a table without columns numbers do. ``model`` has the forest that the rows grew. Raises a ValueError if
+    there are no parts.
     """
     if not parts:
         raise ValueError("rows is empty; pass the rows that the model was grown on.")
-    encoded, numbers = (
-        Encoded(np.concatenate([part.values for part in side]), any(part.missing for part in side))
-        for side in zip(*(rows[:2] for rows, _, _ in parts), strict=True)
-    )
-    first = parts[0][2]
-    kept = pa.concat_tables([table for _, table, _ in parts])
-    ids = kept.column(0) if kept.num_columns else pa.array(np.arange(first, first + len(encoded.values)))
+    encoded = _join_encoded([rows.encoded for rows, _, _ in parts])
+    numbers = _join_encoded([rows.numbers for rows, _, _ in parts])
+    names = pa.concat_tables([table for _, table, _ in parts])
+    if names.num_columns:
+        ids = names.column(0)
+    else:
+        _, _, first = parts[0]
+        ids = pa.array(np.arange(first, first + len(encoded.values)))
     return TrainingRows(EncodedRows(encoded, numbers), ids, model)
 
 
+def _join_encoded(parts: list[Encoded]) -> Encoded:
+    """Return all rows of encoded data in parts, in order."""
+    return Encoded(np.concatenate([part.values for part in parts]), any(part.missing for part in parts))
+
+
 class NeighbourAnswer(eqx.Module):
-    """The training rows nearest to each instance, as columns of an output file."""
+    """The training rows nearest to each instance, as an answer with the output "neighbours"."""
 
     index: Any  # positions of the nearest training rows ``[instances k]``, -1 if there are fewer than k
     weight: Any  # weights of these rows ``[instances k]``, the largest first
@@ -57,17 +65,25 @@ class NeighbourAnswer(eqx.Module):
     outputs = ("neighbours",)
 
     def columns(self, output: str) -> dict[str, Any]:
-        """Return columns by name: the rows' names, their weights, and their share; ``output`` is "neighbours"."""
-        index, ranks = np.asarray(self.index), range(self.index.shape[1])
-        names = {f"neighbour_{i + 1}": self.ids.take(pa.array(index[:, i], mask=index[:, i] < 0)) for i in ranks}
-        weights = {f"weight_{i + 1}": np.asarray(self.weight)[:, i] for i in ranks}
+        """Return {name: array ``[instances]``}: names and weights of the nearest rows, and their share in all weights.
+
+        The only ``output`` is "neighbours".
+        """
+        index = np.asarray(self.index)
+        weight = np.asarray(self.weight)
+        names = {}
+        weights = {}
+        for i in range(index.shape[1]):
+            positions = pa.array(index[:, i], mask=index[:, i] < 0)  # null without a neighbour
+            names[f"neighbour_{i + 1}"] = self.ids.take(positions)
+            weights[f"weight_{i + 1}"] = weight[:, i]
         return {**names, **weights, "neighbour_share": self.share}
 
 
 class NeighbourModel:
-    """A model whose answer is the ``k`` training rows of largest weight, by the leaves of the forest that they grew.
+    """A model whose answer for an instance is the ``k`` training rows of largest weight, as for `jaxunc.neighbours`.
 
-    ``kind`` of weight is "prediction" or "leaves", as for `jaxunc.neighbours`.
+    ``kind`` is that of the weights, "prediction" or "leaves".
     """
 
     def __init__(self, training: TrainingRows, k: int, kind: str):
@@ -75,14 +91,14 @@ class NeighbourModel:
         self._ids, self._k = training.ids, k
 
     def answer(self, rows: EncodedRows) -> NeighbourAnswer:
-        """Return the training rows of largest weight for each instance."""
+        """Return the training rows of largest weight for each of ``rows``."""
         near = self._index.neighbours(rows.encoded, self._k)
         weight = near.weight.sum(axis=1)
         share = np.divide(weight, near.total, out=np.full(len(weight), np.nan), where=near.total > 0)
         return NeighbourAnswer(near.index, near.weight, share, self._ids)
 
     def blank_answer(self) -> NeighbourAnswer:
-        """Return an answer for one instance, without neighbours; raise a ValueError if there are fewer than k rows."""
+        """Return an answer for one instance, without neighbours; raise a ValueError for fewer than k training rows."""
         if self._k > (n_rows := self._index.n_rows):
             raise ValueError(f"k={self._k}, and there are {n_rows} rows; pass k={n_rows} at most.")
         weight = np.zeros((1, self._k))
@@ -90,13 +106,13 @@ class NeighbourModel:
 
 
 class OutsideAnswer(eqx.Module):
-    """How far instances lie outside of the training rows, as a column of an output file."""
+    """How far instances lie outside of the training rows, as an answer with the output "outside_share"."""
 
     share: Any  # share of columns in which an instance lies outside, ``[instances]``
     outputs = ("outside_share",)
 
     def columns(self, output: str) -> dict[str, Any]:
-        """Return {"outside_share": share of columns}; ``output`` is this name."""
+        """Return {"outside_share": array ``[instances]``}; the only ``output`` is "outside_share"."""
         return {output: self.share}
 
 
@@ -107,7 +123,7 @@ class OutsideModel:
         self._boxes = LeafBoxes(training.model, *training.rows[:2])
 
     def answer(self, rows: EncodedRows) -> OutsideAnswer:
-        """Return the share of columns in which each instance lies outside of its leaves' training rows."""
+        """Return for each of ``rows`` the share of columns in which it lies outside of its leaves' training rows."""
         return OutsideAnswer(self._boxes.outside_share(*rows[:2]))
 
     def blank_answer(self) -> OutsideAnswer:
@@ -120,10 +136,10 @@ if TYPE_CHECKING:
 
 
 def describe_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
-    """Return a warning that names columns whose values stand for one class each, as in a copy of the target.
+    """Return a warning that names columns that may copy the target: each value stands for one class, and vice versa.
 
-    ``values`` has the numbers ``[instances]`` of each column, by name, ``y`` the classes. The tuple is empty without
-    such columns.
+    ``values`` is {name of a column: its numbers ``[instances]``}, and ``y`` has the classes. Without such columns the
+    tuple is empty.
     """
     n_classes = len(np.unique(y))
     leaks = []
@@ -141,10 +157,9 @@ def describe_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"
 
 
 def describe_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
-    """Return a warning that names the columns which number the rows; an empty tuple without such columns.
+    """Return a warning that names columns that number the rows: each number is one more than the number before.
 
-    ``values`` has the numbers ``[instances]`` of each column, by name. A column numbers the rows if each number is one
-    more than the last.
+    ``values`` is {name of a column: its numbers ``[instances]``}. Without such columns the tuple is empty.
     """
     counters = [name for name, numbers in values.items() if len(numbers) > 2 and np.all(np.diff(numbers) == 1)]
     if not counters:
@@ -156,7 +171,7 @@ def describe_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
 
 
 def describe_number_texts(frame: "pd.DataFrame") -> tuple[str, ...]:
-    """Return a warning for each column of strings that are mostly numbers or dates: letters would order them."""
+    """Return a warning for each column of a ``frame`` that holds strings, most of which are numbers or dates."""
     import pandas as pd  # pandas is of an extra, which streams do not need
     from pandas.api import types
 

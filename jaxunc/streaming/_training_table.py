@@ -1,4 +1,4 @@
-"""Whole files to fit on: `read_table` finds types of columns, `labelled_table` keeps the rows that have a target."""
+"""Whole files to fit on: `read_table` finds types of columns, `labelled_table` returns the rows that have a target."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,10 +35,10 @@ compute: Any = pyarrow.compute
 
 
 def read_table(path: Path, notation: Notation = Notation()) -> pa.Table:  # noqa: B008
-    """Return all rows of a file; a column of a text file has a type that fits all its cells.
+    """Return all rows of a data file as a table; a column of a text file has a type that fits all its cells.
 
-    ``notation`` has the marks in numbers that the caller names; the metadata of the schema has those of a text file.
-    Raises a ValueError if the file cannot be read, or has no rows.
+    ``notation`` has the marks in numbers that the caller names. The marks in a text file are in the metadata of the
+    table's schema (`notation_of`). Raises a ValueError if the file cannot be read, or has no rows.
     """
     file_format = format_of(path)
     if file_format != "CSV":
@@ -49,8 +49,10 @@ def read_table(path: Path, notation: Notation = Notation()) -> pa.Table:  # noqa
         with refuse_changes(path):
             if file_format == "CSV":
                 table, notation = csv_table(path, notation)
+            elif file_format == "Parquet":
+                table = _parquet_table(path)
             else:
-                table = _parquet_table(path) if file_format == "Parquet" else _arrow_table(path)
+                table = _arrow_table(path)
             table = _without_index(table)
         table.validate(full=True)
         check_distinct(table.schema.names)
@@ -66,7 +68,7 @@ def read_table(path: Path, notation: Notation = Notation()) -> pa.Table:  # noqa
 
 
 def notation_of(table: pa.Table) -> Notation:
-    """Return the notation of the text file that `read_table` read as this table; an empty one for other files."""
+    """Return the notation of the text file from which `read_table` made this table; without marks for other files."""
     marks = {key.decode(): mark.decode() for key, mark in (table.schema.metadata or {}).items()}
     return Notation(marks.get("decimal"), marks.get("thousands"))
 
@@ -79,11 +81,11 @@ def labelled_table(
     alone: str | None = "class",
     notation: Notation = Notation(),  # noqa: B008
 ) -> tuple[pa.Table, str | None]:
-    """Return the rows of a file that have a target, without the columns to drop, and a note on rows without a target.
+    """Return the rows of the file ``path`` that have a target, and a note on rows without one, None if there are none.
 
-    ``target`` and ``drop`` name columns, ``notation`` has the marks in numbers. The note is None if all rows have a
-    target. Raises a ValueError for faults of the file, the target or the columns to drop. With ``alone="class"`` it is
-    also raised if all targets are equal, with ``"number"`` if all are one number.
+    ``target`` is the name of the target's column, and ``drop`` has names of columns to leave out. ``notation`` has the
+    marks in numbers that the caller names. Raises a ValueError for faults of the file, the target or the columns to
+    drop. With ``alone="class"`` it is also raised if all targets are equal, with "number" if all are one number.
     """
     table = read_table(data_file(path), notation)
     names = table.schema.names
@@ -92,7 +94,8 @@ def labelled_table(
             f"--target is missing: it names the column that holds the classes. {path} has the columns "
             f"{join_names(names, 20)}; for the last one, add --target {names[-1]!r}."
         )
-    for option, name in (("--target", target), *(("--drop", name) for name in drop)):
+    options = [("--target", target), *(("--drop", name) for name in drop)]
+    for option, name in options:
         if name not in names:
             raise ValueError(
                 f"{option}={name!r}: {path} has no column {name!r}.{suggest(name, names)} "
@@ -105,8 +108,18 @@ def labelled_table(
         remedy = f"--drop fewer than {join_names(drop)}" if drop else f"--target={target!r} is all that it has"
         raise ValueError(f"{path} has no column besides the target; {remedy}.")
     table, note = rows_with_target(table, target)
-    column = table.column(target)
-    if alone and not pa.types.is_nested(column.type) and len(distinct := compute.unique(column)) < 2:
+    if alone:
+        _check_several(table.column(target), target, path, alone)
+    return table, note
+
+
+def _check_several(column: Any, target: str, path: str | Path, alone: str) -> None:
+    """Raise a ValueError if all values of the target's ``column`` are equal; lists are not compared.
+
+    With "number" for ``alone`` it is only raised for numbers, with "class" for any values. The message has the name
+    ``target`` of the column and the file ``path``.
+    """
+    if not pa.types.is_nested(column.type) and len(distinct := compute.unique(column)) < 2:
         if pa.types.is_floating(column.type) or (alone == "number" and pa.types.is_integer(column.type)):
             raise ValueError(
                 f"--target={target!r} of {path} holds one number alone, {distinct[0].as_py()}, in all {len(column)} "
@@ -117,14 +130,13 @@ def labelled_table(
                 f"--target={target!r} of {path} holds one class alone, {str(distinct[0].as_py())!r}; two or more are "
                 "to be told apart. Choose another column, or add rows of other classes."
             )
-    return table, note
 
 
 def rows_with_target(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
-    """Return the rows that have a target, and a note of how many lack one (None without such rows).
+    """Return the rows of a table that have a target, and a note on rows without one, None if there are none.
 
-    Whole floats become integers: a column of integers with a gap is often kept as floats. Raises a ValueError if all
-    rows lack a target, or one is infinite or beyond 2⁵³.
+    ``target`` is the name of the target's column. If its floats are all whole, they become integers: a missing value
+    may have made floats of them. Raises a ValueError if no row has a target, or one is infinite or beyond 2⁵³.
     """
     missing = compute.is_null(table.column(target), nan_is_null=True)
     n_missing = compute.sum(missing).as_py()
@@ -132,7 +144,7 @@ def rows_with_target(table: pa.Table, target: str) -> tuple[pa.Table, str | None
         raise ValueError(f"--target={target!r} is missing in all {n_missing} rows; choose another column.")
     note = None
     if n_missing:
-        first = compute.index(missing, True).as_py() + 1
+        first = compute.index(missing, value=True).as_py() + 1
         note = (
             f"{n_missing} of {table.num_rows} rows have no {target!r} (first in row {first} of the data) and are left "
             "out. If a text that reads as missing is a class (empty cells, '?', 'NA', 'None', 'null', 'nan' and the "
@@ -143,7 +155,7 @@ def rows_with_target(table: pa.Table, target: str) -> tuple[pa.Table, str | None
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
         values = column.cast(pa.float64()).to_numpy()
         if (infinite := np.isinf(values)).any():
-            rows = np.flatnonzero(~missing.to_numpy())[infinite] + 1
+            rows = np.flatnonzero(~missing.to_numpy())[infinite] + 1  # numbers, from 1, in the file
             raise ValueError(
                 f"--target={target!r} is infinite in {len(rows)} of {len(missing)} rows (row {rows[0]} of the data "
                 "first), and expected is a finite number, or a class. Leave such a cell empty, so that its row is left "
@@ -154,16 +166,15 @@ def rows_with_target(table: pa.Table, target: str) -> tuple[pa.Table, str | None
                 f"--target={target!r} holds numbers beyond 2^53, of which floats merge some: classes would be lost. "
                 "Write classes as text, such as 'c123', and a quantity in a larger unit."
             )
-        # A gap turns integer classes into floats; without the gap they are integers again, 0 and not 0.0.
         if np.all(values == np.rint(values)):
             table = table.set_column(table.schema.get_field_index(target), target, pa.array(values.astype(np.int64)))
     return table, note
 
 
 def as_frame(table: pa.Table) -> "pd.DataFrame":
-    """Return a table as a frame of pandas: integers with gaps become floats, bools with gaps objects.
+    """Return a table as a pandas frame; with missing values integers become floats, and bools objects.
 
-    Raises a ValueError for columns of lists.
+    Decimal numbers become floats. Raises a ValueError for columns of lists.
     """
     for i, field in enumerate(table.schema):
         if pa.types.is_nested(field.type):
@@ -174,7 +185,10 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
 
 
 def row_numbers(path: str | Path, target: str, notation: Notation) -> Int[np.ndarray, " rows"]:
-    """Return the numbers, from 1, of a file's rows that have a target; ``notation`` has the marks in its numbers."""
+    """Return the numbers, from 1, of the rows of the file ``path`` that have a target in the column ``target``.
+
+    ``notation`` has the marks in the file's numbers.
+    """
     is_missing = read_table(data_file(path), notation).column(target).is_null(nan_is_null=True)
     return np.flatnonzero(~is_missing.to_numpy()) + 1
 
@@ -189,6 +203,7 @@ def _parquet_table(path: Path) -> pa.Table:
 
 
 def _arrow_table(path: Path) -> pa.Table:
+    """Return the whole table of an Arrow file."""
     with file_for_arrow(path) as (_, stream):  # not mapped: access to pages that are cut off would kill the process
         table = pa.ipc.open_file(stream).read_all()
         del stream
@@ -196,4 +211,5 @@ def _arrow_table(path: Path) -> pa.Table:
 
 
 def _without_index(table: pa.Table) -> pa.Table:
+    """Return a table without the columns that are an unnamed index of pandas."""
     return table.select([i for i, name in enumerate(table.schema.names) if not is_index(name)])
