@@ -22,13 +22,17 @@ deviations."""
 
 
 def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarray | None:
-    """Return the number of each row's group of copies ``[rows]``; None if no row is a copy of another.
+    """Return the group of each row as a number ``[rows]``, where a row and its copies are a group; None without copies.
 
-    Copies are equal in all ``values [rows features]`` and in the class, ``position [rows]``. Where columns have few
-    values (answers to questions, levels), rows are equal by chance, new rows as often as rows of the sample: such rows
-    are not copies. Many such rows agree in a part of the columns, too, which copies do not. Rows whose multiplicities
-    have a common factor were repeated that often, whatever they hold. Equal values with several labels were filled in,
-    such as gaps by an imputer: a copy of a row keeps the row's label. Eight rows, the values of each as a letter:
+    Copies are equal in all ``values [rows features]`` and in the class, ``position [rows]``. Equal rows are not taken
+    for copies in two cases:
+
+    * Columns have few values (answers to questions, levels), so that new rows equal others as often. Many rows then
+      agree in a part of the columns, too, which copies do not.
+    * Equal values have several labels: they were filled in, such as gaps by an imputer. A copy keeps its row's label.
+
+    If the multiplicities of all rows have a common factor, the whole table was repeated that often. In both cases, too,
+    that many equal rows are then a row and its copies. Eight rows, the values of each as a letter:
 
         values    a a b c c c d e
         class     0 0 1 1 1 1 0 1
@@ -43,29 +47,34 @@ def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarr
     factor = math.gcd(*multiplicity.tolist()) if len(first_rows) >= FEWEST_DISTINCT else 1
     by_chance = _equal_by_chance(hash_rows, values.shape[1], first_rows, multiplicity, factor)
     # Rows that are equal by chance are exchangeable: any ``factor`` of them are one row and its copies.
-    part_of_equals = np.where(by_chance, _ranks(equals, multiplicity) // factor, 0)
-    copy_group = np.unique(equals * len(equals) + part_of_equals, return_inverse=True)[1]
+    group_among_equals = np.where(by_chance, _ranks(equals, multiplicity) // factor, 0)
+    copy_group = np.unique(equals * len(equals) + group_among_equals, return_inverse=True)[1]
     return None if copy_group.max() + 1 == len(equals) else copy_group
 
 
 def _equal_by_chance(
     hash_rows: Any, n_columns: int, first_rows: np.ndarray, multiplicity: np.ndarray, factor: int
 ) -> np.ndarray:
-    """Return the mask ``[rows]`` of rows that, if they equal others, were not copied: values are few, or filled in.
+    """Return the mask ``[rows]`` of rows that are no copies of the rows they equal: values are few, or were filled in.
 
-    ``hash_rows`` is a `_row_hasher` of rows of ``n_columns`` columns. ``first_rows`` are the positions of the distinct
-    rows, ``multiplicity [distinct]`` says how often each is there, and ``factor`` how often all rows were repeated.
+    ``hash_rows`` is a `_row_hasher` of rows of ``n_columns`` columns. ``first_rows [distinct]`` has the first position
+    of each distinct row, and ``multiplicity [distinct]`` the number of rows that equal it, itself included. ``factor``
+    says how often the whole table was repeated.
     """
     n_rows = int(multiplicity.sum())
     if _has_few_values(hash_rows, n_columns, first_rows, n_rows // factor - len(first_rows)):
         return np.ones(n_rows, bool)
     # Equal values that are repeated with several labels were filled in.
     same_values = np.unique(hash_rows(np.ones((1, n_columns), bool), label=False)[0], return_inverse=True)[1]
-    return np.bincount(same_values[first_rows], multiplicity > factor)[same_values] > 1
+    n_repeated_labels = np.bincount(same_values[first_rows], multiplicity > factor)
+    return n_repeated_labels[same_values] > 1
 
 
 def _ranks(group: np.ndarray, group_size: np.ndarray) -> np.ndarray:
-    """Return the number of earlier rows in each row's ``group [rows]``; ``group_size`` has the sizes ``[groups]``."""
+    """Return the rank of each row in its group: the number of the group's earlier rows ``[rows]``.
+
+    ``group [rows]`` has the number of each row's group, and ``group_size [groups]`` the number of rows in each group.
+    """
     ranks = np.empty(len(group), np.int64)
     group_start = np.cumsum(group_size) - group_size
     ranks[np.argsort(group, kind="stable")] = np.arange(len(group)) - np.repeat(group_start, group_size)
@@ -75,42 +84,56 @@ def _ranks(group: np.ndarray, group_size: np.ndarray) -> np.ndarray:
 def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weight: Any = None) -> np.ndarray | None:
     """Return the group of each row as a number ``[rows]``; None if each row is a group by itself.
 
-    ``groups`` has a label for each row. Without it the copies of a row (`copies_of`) are its group, with a warning if
-    there are many. A row of weight 0, which no tree sees, is a group by itself. ``position`` has each row's class.
+    ``groups`` has a label for each row. Without it a row and its copies, as `copies_of` finds them, are a group, with a
+    warning if there are many copies. For this, ``values [rows features]`` has the encoded rows, and ``position [rows]``
+    their classes. A row of ``weight`` 0, which no tree sees, is a group by itself.
     """
-    if groups is not None and (groups := as_groups(groups, len(position))) is None:
-        return None
-    if groups is None and not isinstance(values, SparseRows):
+    if groups is not None:
+        groups = as_groups(groups, len(position))
+        if groups is None:
+            return None
+    elif not isinstance(values, SparseRows):
         values = np.asarray(values)
     if weight is not None and not (has_weight := np.asarray(weight) > 0).all():
         if groups is None:
-            seen_groups = rows_together(values[has_weight], position[has_weight])
+            groups_with_weight = rows_together(values[has_weight], position[has_weight])
         else:
-            seen_groups = as_groups(groups[has_weight], int(has_weight.sum()))
-        if seen_groups is None:
-            return None
-        group, n_groups = np.empty(len(position), np.int64), int(seen_groups.max(initial=-1)) + 1
-        group[has_weight] = seen_groups
-        group[~has_weight] = n_groups + np.arange(np.count_nonzero(~has_weight))
-        return group
+            groups_with_weight = as_groups(groups[has_weight], int(has_weight.sum()))
+        return None if groups_with_weight is None else _add_lone_rows(groups_with_weight, has_weight)
     if groups is not None:
         return groups
     groups = copies_of(values, position)
-    if groups is not None and (copies := len(groups) - int(groups.max()) - 1) >= COPIED_SHARE * len(groups):
+    if groups is None:
+        return None
+    n_copies = len(groups) - int(groups.max()) - 1
+    if n_copies >= COPIED_SHARE * len(groups):
         warn(
-            f"{copies} of {len(groups)} rows repeat others, values and label: copies that were made before the fit, it "
-            "seems (oversampling, a join). A tree that has seen one of them knows the label of all, so equal rows are "
-            "out of bag, and held out, only together: few trees are left for rows with many copies. Pass each row "
+            f"{n_copies} of {len(groups)} rows repeat others, values and label: copies that were made before the fit, "
+            "it seems (oversampling, a join). A tree that has seen one of them knows the label of all, so equal rows "
+            "are out of bag, and held out, only together: few trees are left for rows with many copies. Pass each row "
             "once; to weigh classes take class_weight='balanced_subsample'. (groups= says which rows belong together; "
             "groups=range(len(y)) that none do.)"
         )
     return groups
 
 
-def as_groups(groups: Any, n: int) -> np.ndarray | None:
-    """Return the group of each row as a number ``[n]``, from labels ``groups [n]``; None if each row is a group.
+def _add_lone_rows(groups_with_weight: np.ndarray, has_weight: np.ndarray) -> np.ndarray:
+    """Return the group of each row as a number ``[rows]``; each row without weight gets a group of its own.
 
-    Raises a ValueError unless there are n labels, none missing, and a TypeError if labels have no order or are masked.
+    ``has_weight [rows]`` says which rows have a weight, and ``groups_with_weight`` numbers the groups of these rows.
+    """
+    groups = np.empty(len(has_weight), np.int64)
+    groups[has_weight] = groups_with_weight
+    n_groups = int(groups_with_weight.max(initial=-1)) + 1
+    groups[~has_weight] = n_groups + np.arange(np.count_nonzero(~has_weight))
+    return groups
+
+
+def as_groups(groups: Any, n: int) -> np.ndarray | None:
+    """Return the group of each row as a number ``[n]``; None if each row is a group by itself.
+
+    ``groups [n]`` has a label for each row; rows of one label are a group. Raises a ValueError for another number of
+    labels or a missing one, and a TypeError if labels have no order or are masked.
     """
     check_readable("groups", groups)
     labels = np.asarray(as_column(groups, "groups"))
@@ -126,34 +149,44 @@ def as_groups(groups: Any, n: int) -> np.ndarray | None:
 
 
 def first_of_equals(values: Any, position: np.ndarray) -> np.ndarray:
-    """Return the indices of the rows that equal no earlier one in values and class; ``position [rows]`` has classes."""
+    """Return the indices of the rows that equal no earlier row, in ascending order.
+
+    Rows are equal in all ``values [rows features]`` and in class, ``position [rows]``.
+    """
     return np.sort(np.unique(row_hashes(values, position), return_index=True)[1])
 
 
 def row_hashes(values: Any, position: np.ndarray) -> np.ndarray:
-    """Return a hash of each row ``[rows]``, the same for rows equal in all values and in class, ``position [rows]``."""
+    """Return a hash of each row, integers ``[rows]``.
+
+    The hashes of two rows are the same if the rows are equal in all ``values [rows features]`` and in class,
+    ``position [rows]``.
+    """
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     return _row_hasher(values, position)(np.ones((1, values.shape[1]), bool))[0]
 
 
 def find_rows_of_fit(fitted: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
-    """Return whether each row equals a row of the fit, bools ``[rows]``; None if hardly more do than by chance.
+    """Return whether each row equals a row of the fit, bools ``[rows]``; None if hardly more rows do than by chance.
 
     Both arguments are `row_hashes`: ``fitted`` of the rows of the fit, and ``rows`` of the rows in question. By chance
-    new rows equal rows of the fit as often as the latter equal each other.
+    new rows equal rows of the fit as often as the rows of the fit equal each other.
     """
-    distinct, times = np.unique(fitted, return_counts=True)
+    distinct, multiplicity = np.unique(fitted, return_counts=True)
     is_of_fit = np.isin(rows, distinct)
-    # The share of the fit's rows that equal others by chance; if all were repeated equally often, that was no chance.
-    share, n = float(np.sum(times[times > math.gcd(*times.tolist())]) / len(fitted)), len(rows)
+    # Rows of the fit that equal others by chance; if all were repeated equally often, that was no chance.
+    factor = math.gcd(*multiplicity.tolist())
+    share = float(np.sum(multiplicity[multiplicity > factor]) / len(fitted))
+    n = len(rows)
     most_by_chance = n * share + DEVIATIONS * math.sqrt(n * share * (1 - share))
     return is_of_fit if is_of_fit.sum() - most_by_chance > COPIED_SHARE * n else None
 
 
 def mask_by_group(mask: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
-    """Return the mask ``[instances trees]`` that is True where ``mask`` is True for all rows of the row's group.
+    """Return a mask ``[instances trees]``, True where ``mask`` is True for all instances of the instance's group.
 
-    ``groups [instances]`` numbers groups from 0 on; None if each row is a group.
+    ``mask`` is of the same shape. ``groups [instances]`` has the number of each instance's group, from 0 on; None if
+    each instance is a group by itself.
     """
     if groups is None:
         return mask
@@ -163,16 +196,20 @@ def mask_by_group(mask: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
 
 
 def first_of_each(groups: np.ndarray) -> np.ndarray:
-    """Return the position of the first row of each group, in the order of the rows; ``groups`` are ``[rows]``."""
+    """Return the position of the first row of each group, in ascending order; ``groups [rows]`` numbers groups."""
     return np.sort(np.unique(groups, return_index=True)[1])
 
 
 def advise_on_trees(has_tree: np.ndarray, groups: np.ndarray | None) -> str:
-    """Return advice on rows that are in every bag, as text: more trees, or smaller groups for rows in groups.
+    """Return advice, as text, for the rows that are in every bag: more trees, or for rows in groups smaller groups.
 
-    ``has_tree [rows]`` says whether a row is out of some bag; ``groups [rows]`` numbers groups, None without any.
+    ``has_tree [rows]`` is False for a row in every bag; ``groups [rows]`` has the number of each row's group, None if
+    each row is a group by itself.
     """
-    if groups is None or np.bincount(groups)[groups[~has_tree]].max(initial=1) == 1:
+    if groups is None:
+        return "Use more trees."
+    group_sizes = np.bincount(groups)
+    if group_sizes[groups[~has_tree]].max(initial=1) == 1:
         return "Use more trees."
     return (
         "They are equal to others, or of one group, and out of a bag only together: more trees would hardly help. If "
@@ -182,7 +219,7 @@ def advise_on_trees(has_tree: np.ndarray, groups: np.ndarray | None) -> str:
 
 
 class GroupCounts(NamedTuple):
-    """Class counts of each row's group in the row's leaf, for each tree."""
+    """Class counts of each row's group in the row's leaf, for each tree, as a table and its entries."""
 
     table: np.ndarray
     """Class counts, ``[entries classes]``: an entry for each group and leaf that meet."""
@@ -191,14 +228,19 @@ class GroupCounts(NamedTuple):
 
     @classmethod
     def of(cls, groups, leaves, position, weights, n_classes: int, mask=None) -> "GroupCounts":
-        """Count the rows of each group in the leaves, by weight, in trees where ``mask`` is True (None: in all).
+        """Count the rows of each group in the leaves of each tree, by weight.
 
-        ``groups`` (numbers), ``position`` (of a row's label among the classes) and ``weights`` are ``[rows]``;
-        ``leaves`` and ``mask`` are ``[rows trees]``.
+        ``groups [rows]`` has the number of each row's group, ``position [rows]`` its class, and ``weights [rows]`` its
+        weight. ``leaves [rows trees]`` has the leaf of each row in each tree. A row counts in the trees where
+        ``mask [rows trees]`` is True (None: in all trees).
         """
-        tables, code, n_before = [], np.empty(leaves.shape, np.int64), 0
+        tables = []
+        code = np.empty(leaves.shape, np.int64)
+        n_before = 0  # entries of the trees before
         for tree, leaf in enumerate(leaves.T):
-            entry = np.unique(groups.astype(np.int64) * (int(leaf.max(initial=0)) + 1) + leaf, return_inverse=True)[1]
+            # (group, leaf) as one number; each that occurs is an entry.
+            group_and_leaf = groups.astype(np.int64) * (int(leaf.max(initial=0)) + 1) + leaf
+            entry = np.unique(group_and_leaf, return_inverse=True)[1]
             tree_weights = weights if mask is None else weights * mask[:, tree]
             n_entries = int(entry.max(initial=-1)) + 1
             entry_counts = np.bincount(entry * n_classes + position, tree_weights, n_entries * n_classes)
@@ -208,28 +250,32 @@ class GroupCounts(NamedTuple):
         return cls(np.concatenate(tables), code)
 
 
-def _has_few_values(hash_rows: Any, n_columns: int, first: np.ndarray, repeated: int) -> bool:
+def _has_few_values(hash_rows: Any, n_columns: int, first_rows: np.ndarray, n_repeated: int) -> bool:
     """Return whether columns have so few values that rows are equal by chance: many agree in parts of the columns, too.
 
-    ``hash_rows`` is a `_row_hasher` of rows of ``n_columns`` columns. ``first`` has the positions of the distinct rows.
-    ``repeated`` is the number of further rows, divided by how often all rows were repeated.
+    ``hash_rows`` is a `_row_hasher` of rows of ``n_columns`` columns. ``first_rows`` has the first position of each
+    distinct row. ``n_repeated`` is the number of rows that equal an earlier one, in the table before it was repeated as
+    a whole. Return True, too, for a single column, or if ``n_repeated`` is 0.
     """
-    if repeated == 0 or n_columns == 1:  # one column has no parts that could show how often rows agree by chance
+    if n_repeated == 0 or n_columns == 1:  # one column has no parts that could show how often rows agree by chance
         return True
-    for hashes in hash_rows(_without_parts(n_columns), label=False)[:, first]:
+    fewest_agreeing = min(AGREEING_SHARE * len(first_rows), n_repeated)
+    for hashes in hash_rows(_without_parts(n_columns), label=False)[:, first_rows]:
         _, group, group_size = np.unique(hashes, return_inverse=True, return_counts=True)
-        if np.sum(group_size[group] > 1) < min(AGREEING_SHARE * len(first), repeated):
+        n_agreeing = np.sum(group_size[group] > 1)
+        if n_agreeing < fewest_agreeing:
             return False
     return True
 
 
 def _without_parts(n_columns: int) -> np.ndarray:
-    """Return masks of columns, bools ``[sets columns]``, which are always the same for a number of columns.
+    """Return ten masks of columns, bools ``[masks columns]``, each False in a half or a quarter of the columns.
 
-    Columns are split at random three times in halves and once in quarters, and each mask lacks one part. Fewer than
-    four columns have fewer masks.
+    Columns are split at random three times in halves and once in quarters, by a fixed seed. Fewer than four columns
+    have fewer masks.
     """
-    rng, masks = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    masks = []
     for n_parts in (2, 2, 2, 4):
         part_of_column = rng.permutation(n_columns) % min(n_parts, n_columns)
         masks += [part_of_column != part for part in range(part_of_column.max() + 1)]
@@ -237,35 +283,39 @@ def _without_parts(n_columns: int) -> np.ndarray:
 
 
 def _row_hasher(values: Any, position: np.ndarray) -> Any:
-    """Return a function from masks of columns ``[sets columns]`` to hashes of all rows in these, ``[sets rows]``.
+    """Return a function from masks of columns ``[masks columns]`` to a hash of each row for each mask ``[masks rows]``.
 
-    ``values`` are ``[rows columns]``, and ``position [rows]`` has each row's class, which is hashed, too.
+    A hash is of the row's values in the columns where the mask is True, and of the row's class. ``values`` are
+    ``[rows columns]``, and ``position [rows]`` has the classes.
     """
     n_rows, n_columns = values.shape
     # Odd factors have an inverse modulo 2^64, so that products keep all bits of a value.
     *factors, label_factor = np.random.default_rng(1).integers(1, 2**63, n_columns + 1, np.uint64) | np.uint64(1)
-    column_factors, block_rows = np.array(factors, np.uint64), max(CHUNK // max(n_columns, 1), 1)
+    column_factors = np.array(factors, np.uint64)
+    block_rows = max(CHUNK // max(n_columns, 1), 1)
 
-    def hash_rows(kept: np.ndarray, *, label: bool = True) -> np.ndarray:
-        """Return hashes ``[sets rows]`` of the columns that ``kept`` marks and, with ``label``, of the label."""
-        kept_factors, hashes = kept * column_factors, np.zeros((len(kept), n_rows), np.uint64)
+    def hash_rows(masks: np.ndarray, *, label: bool = True) -> np.ndarray:
+        """Return hashes ``[masks rows]`` of the columns in ``masks [masks columns]`` and, with ``label``, the class."""
+        factors_by_mask = masks * column_factors
+        hashes = np.zeros((len(masks), n_rows), np.uint64)
         if isinstance(values, SparseRows):
             matrix = values.matrix()
-            bits, row_ends = _bits(matrix.data), matrix.indptr
+            bits = _bits(matrix.data)
+            row_ends = matrix.indptr
             # Entries that are not stored add nothing; sums wrap modulo 2^64, and so do their differences.
-            for k, row_factors in enumerate(kept_factors):
-                running_sums = np.r_[np.uint64(0), np.cumsum(bits * row_factors[matrix.indices], dtype=np.uint64)]
+            for k, mask_factors in enumerate(factors_by_mask):
+                running_sums = np.r_[np.uint64(0), np.cumsum(bits * mask_factors[matrix.indices], dtype=np.uint64)]
                 hashes[k] = running_sums[row_ends[1:]] - running_sums[row_ends[:-1]]
         else:
             for start in range(0, n_rows, block_rows):
-                hashes[:, start : start + block_rows] = kept_factors @ _bits(values[start : start + block_rows]).T
+                hashes[:, start : start + block_rows] = factors_by_mask @ _bits(values[start : start + block_rows]).T
         return hashes + position.astype(np.uint64) * label_factor if label else hashes
 
     return hash_rows
 
 
 def _bits(cells: np.ndarray) -> np.ndarray:
-    """Return an integer for each of the numbers ``cells``: the same for all kinds of NaN, and 0 for 0 and for -0."""
+    """Return an integer for each number in ``cells``, of the same shape: equal for equal numbers, and for all NaNs."""
     cells = np.ascontiguousarray(cells, np.float32) + np.float32(0)  # -0 becomes 0
     if np.isnan(cells).any():
         cells[np.isnan(cells)] = np.nan

@@ -118,21 +118,9 @@ def count_leaves(
     with outside_traces():  # concrete rows are counted at once, also while a program is traced
         leaves = None if leaves is None else _check_leaves(leaves, trees, n)
         counts = _count_in_nodes(trees, values, leaves, labels, weights, tree_mask, n_classes)
-        fork_counts = None
-        if trees.forks is not None:
-            # Instances in empty leaves are counted in the fork; the leaves stay empty, as every combiner expects.
-            fork = np.asarray(trees.fork)
-            empty_counts = np.zeros((trees.forks.number, n_classes))
-            np.add.at(empty_counts, fork[fork >= 0], counts[fork >= 0])
-            empty_counts = np.asarray(narrowest_counts(empty_counts))  # as counts are kept
-            fork_counts = padded_table(np.asarray(counts_of_forks(trees, counts, empty_counts)))
-            counts[fork >= 0] = 0
-        table, code = distinct_counts(counts)
         dtype = jnp.result_type(float)
         new_fields = {
-            "count_table": table,
-            "code": code,
-            "fork_counts": fork_counts,
+            **_count_fields(trees, counts),
             "further": {},
             "prior": jnp.asarray(class_sums / class_sums.sum(), dtype),
             "n_samples": jnp.asarray(class_sums.sum(), dtype),
@@ -142,8 +130,26 @@ def count_leaves(
         return Forest(trees=trees, class_labels=class_labels, **new_fields)
 
 
+def _count_fields(trees: Trees, counts: np.ndarray) -> dict[str, Any]:
+    """Return the fields of a `Forest` that hold the counts of its nodes, ``counts [trees nodes classes]``, by name.
+
+    The counts of empty leaves go to their forks, and are set to 0 in ``counts``: every combiner expects empty leaves.
+    """
+    fork_counts = None
+    if trees.forks is not None:
+        fork = np.asarray(trees.fork)
+        is_empty_leaf = fork >= 0
+        empty_counts = np.zeros((trees.forks.number, counts.shape[-1]))
+        np.add.at(empty_counts, fork[is_empty_leaf], counts[is_empty_leaf])
+        empty_counts = np.asarray(narrowest_counts(empty_counts))  # as counts are kept
+        fork_counts = padded_table(np.asarray(counts_of_forks(trees, counts, empty_counts)))
+        counts[is_empty_leaf] = 0
+    table, code = distinct_counts(counts)
+    return {"count_table": table, "code": code, "fork_counts": fork_counts}
+
+
 def _labels_of(y) -> tuple:
-    """Return the distinct labels in y, sorted; raise a ValueError if these are fewer than two."""
+    """Return the distinct labels in y, sorted, as a tuple; raise a ValueError if there are fewer than two."""
     labels = distinct_labels(as_labels(y))[0]
     if len(labels) < 2:
         raise ValueError(f"y holds {len(labels)} label(s), {labels.tolist()}; counts that tell classes apart need two.")
@@ -151,7 +157,10 @@ def _labels_of(y) -> tuple:
 
 
 def _check_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
-    """Return ``leaves`` as an array ``[n trees]``; raise a ValueError unless all are leaves of these trees."""
+    """Return ``leaves``, the node of each instance in each tree, as an int64 array ``[n trees]``.
+
+    Raises a ValueError for another shape or type, and for a node that is no leaf of its tree.
+    """
     leaves = np.asarray(leaves)
     if leaves.shape != (n, trees.n_trees) or leaves.dtype.kind not in "iu":
         raise ValueError(
@@ -168,10 +177,11 @@ def _count_in_nodes(trees: Trees, values, leaves, labels, weights, tree_mask, n_
     """Return the counts of instances in every node, float64 ``[trees nodes classes]``; inner nodes have zeros.
 
     ``values`` are the encoded instances; ``labels`` (positions of classes) and ``weights`` are ``[instances]``.
-    ``leaves [instances trees]`` are those that the instances reach; None to route them. ``tree_mask`` of this shape
-    says which trees count which instance; None for all.
+    ``leaves [instances trees]`` has the leaf that each instance reaches in each tree; None to route the instances.
+    ``tree_mask [instances trees]`` says which instance counts in which tree; None: each counts in all trees.
     """
-    counts, plan = np.zeros((trees.n_trees, trees.n_nodes * n_classes)), None
+    counts = np.zeros((trees.n_trees, trees.n_nodes * n_classes))
+    plan = None
     narrow_trees, rows = on_tested(trees, values)
     for start in range(0, len(values), CHUNK):
         chunk = slice(start, start + CHUNK)
@@ -181,7 +191,8 @@ def _count_in_nodes(trees: Trees, values, leaves, labels, weights, tree_mask, n_
         else:
             chunk_leaves = leaves[chunk]
         # (leaf, class) as one cell: a tree's counts of a chunk are one bincount.
-        cells, row_weights = chunk_leaves * n_classes + labels[chunk, None], weights[chunk]
+        cells = chunk_leaves * n_classes + labels[chunk, None]
+        row_weights = weights[chunk]
         for tree in range(trees.n_trees):
             tree_weights = row_weights if tree_mask is None else row_weights * tree_mask[chunk, tree]
             counts[tree] += np.bincount(cells[:, tree], weights=tree_weights, minlength=counts.shape[1])
@@ -211,7 +222,7 @@ class TooFewUnseenError(ValueError):
 
 
 class Counted(NamedTuple):
-    """A forest whose leaves count instances by a mode, with the mask and the weights of these counts."""
+    """A forest whose leaves count instances by a mode of ``counts=``, with the mask and the weights of these counts."""
 
     forest: Forest
     mask: np.ndarray | None
@@ -221,7 +232,7 @@ class Counted(NamedTuple):
 
 
 def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
-    """Raise a ValueError unless a model's forest, fitted or not, can have counts of this mode.
+    """Raise a ValueError unless the forest of ``model``, fitted or not, can have counts of the mode ``counts``.
 
     ``has_data`` is False if the model is fitted already and there are no rows to count.
     """
@@ -250,11 +261,12 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
 
 
 class LabelledRows(NamedTuple):
-    """Rows that leaves count: instances, labels, weights, and results that the caller has computed already."""
+    """Rows to count in leaves: instances X and labels y, weights, groups, and what the caller has computed before."""
 
     X: Any
     y: Any
     sample_weight: Any = None
+    """Weight of each row; None if all weigh 1."""
     groups: Any = None
     """Labels of groups of rows, as for `oob_mask`."""
     mask: np.ndarray | None = None
@@ -271,19 +283,23 @@ def counted_forest(forest: Forest, model: Any, counts: str, rows: LabelledRows, 
     """
     X, y, sample_weight, groups, mask, leaves = rows
     if counts == "inbag":
-        return Counted(forest, None, sample_weight)
+        return Counted(forest, mask=None, sample_weight=sample_weight)
     weights = _weights_of_forest(model, forest.class_labels, y, sample_weight, class_weight)
     if counts in ("train", "held_out"):
-        return Counted(count_leaves(forest, X, y, sample_weight=weights), None, weights)
+        return Counted(count_leaves(forest, X, y, sample_weight=weights), mask=None, sample_weight=weights)
     if counts != "oob":
         raise NotImplementedError(f"counts={counts!r}: nothing says which instances these are.")
-    mask = oob_mask(model, len(y), X=X, y=y, sample_weight=sample_weight, groups=groups) if mask is None else mask
+    if mask is None:
+        mask = oob_mask(model, len(y), X=X, y=y, sample_weight=sample_weight, groups=groups)
     ungrouped = ungrouped_mask(model, len(y), X, y)
-    position, has_groups = class_positions(forest.class_labels, y), not np.array_equal(mask, ungrouped)
+    position = class_positions(forest.class_labels, y)
+    has_groups = not np.array_equal(mask, ungrouped)
     check_enough_unseen(mask, ungrouped, position, forest.class_labels, sample_weight)
     leaves = leaf_index(forest, X) if leaves is None else leaves
-    if not has_groups and (weights is None or len(np.unique(weights[weights > 0])) == 1):
-        return Counted(count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves), mask, weights)
+    weigh_alike = weights is None or len(np.unique(weights[weights > 0])) == 1
+    if not has_groups and weigh_alike:  # then all classes are out of bag equally often
+        counted = count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves)
+        return Counted(counted, mask, weights)
     # The prior is that of all instances. The weights below depend on how often a class is out of bag.
     weights = np.ones(len(y)) if weights is None else weights
     prior = count_leaves(forest, X, y, sample_weight=weights, leaves=leaves).prior
@@ -293,11 +309,11 @@ def counted_forest(forest: Forest, model: Any, counts: str, rows: LabelledRows, 
 
 
 def held_out_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions of the rows to fit on and of the rows to count, two arrays, with every class in each.
+    """Split rows at random: return the positions of the rows to fit a forest on, and of the other rows, to be counted.
 
-    ``y`` holds the rows' labels, ``size`` is the share of rows to count, and ``random_state`` scikit-learn's seed of
-    the split. Rows of one group (``groups`` has a number for each row) go into one of the two. Raises a ValueError if a
-    class is missing from either.
+    ``y [rows]`` holds the labels, ``size`` is the share of rows to count, and ``random_state`` the seed, as for
+    scikit-learn. ``groups [rows]`` has the number of each row's group, whose rows stay together; None: no groups.
+    Raises a ValueError if a class is missing from either array.
     """
     check_within("held_out_size", size, "(0, 1)", ": the share that is only counted")
     from sklearn.model_selection import train_test_split  # slow to import, and rarely needed
@@ -306,7 +322,8 @@ def held_out_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.n
     y = np.asarray(y)
     units = f"{len(y)} rows" if len(candidates) == len(y) else f"{len(candidates)} groups (groups=, or equal rows)"
     # scikit-learn refuses to stratify a class of one instance; such a class is named below, with a remedy.
-    stratify = y[candidates] if np.unique(y[candidates], return_counts=True)[1].min(initial=2) >= 2 else None
+    class_sizes = np.unique(y[candidates], return_counts=True)[1]
+    stratify = y[candidates] if class_sizes.min(initial=2) >= 2 else None
     try:
         fitted, counted = train_test_split(candidates, test_size=size, stratify=stratify, random_state=random_state)
     except ValueError:  # too few instances for one of every class in both parts
@@ -317,44 +334,51 @@ def held_out_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.n
                 f"counts='held_out' needs rows to fit the forest and others to be counted, but held_out_size={size} "
                 f"puts all of {units} into one part. Pass more of them, change held_out_size, or take counts='oob'."
             ) from error
-    if groups is not None:
-        fitted, counted = (np.flatnonzero(np.isin(groups, groups[positions])) for positions in (fitted, counted))
+    if groups is not None:  # from the first rows of groups to all rows of these groups
+        fitted = np.flatnonzero(np.isin(groups, groups[fitted]))
+        counted = np.flatnonzero(np.isin(groups, groups[counted]))
     for positions, use in ((fitted, "to fit the forest"), (counted, "to be counted")):
-        if len(absent := np.setdiff1d(y, y[positions])):
-            holds = y == absent[0]
-            number = np.sum(holds) if groups is None else len(np.unique(groups[holds]))
+        if len(absent_classes := np.setdiff1d(y, y[positions])):
+            in_class = y == absent_classes[0]
+            n_units = np.sum(in_class) if groups is None else len(np.unique(groups[in_class]))
             raise ValueError(
-                f"counts='held_out' leaves no instance of class {absent[0]} {use}: y holds it "
-                f"in {number} of {units}. Change held_out_size={size}, or take counts='oob'."
+                f"counts='held_out' leaves no instance of class {absent_classes[0]} {use}: y holds it "
+                f"in {n_units} of {units}. Change held_out_size={size}, or take counts='oob'."
             )
     return np.asarray(fitted), np.asarray(counted)
 
 
 def _weights_of_forest(model, labels: tuple, y, sample_weight, class_weight):
-    """Return sample weight × class weight of each row ``[rows]``, as in the model's in-bag counts.
+    """Return the weight of each row in the model's in-bag counts ``[rows]``: sample weight times class weight.
 
     ``y`` holds the rows' labels, and ``labels`` those of the classes. Class weights are the model's, else those of its
-    trees, else ``class_weight``. Without any, return ``sample_weight`` as it is, None included.
+    trees, else ``class_weight``. Without any of these, return ``sample_weight`` as it is, None included.
     """
-    position, indices = class_positions(labels, y), np.arange(len(labels))
-    # The trees of a BaggingClassifier know classes by their positions.
-    tree_weight = getattr(getattr(model, "estimator_", None), "class_weight", None)
-    model_weight, names = getattr(model, "class_weight", None), getattr(model, "classes_", indices)
-    for weight, classes in ((model_weight, names), (tree_weight, indices), (class_weight, indices)):
-        if weight is not None:
-            is_of_forest = weight is model_weight and hasattr(model, "estimators_")
-            weight_of_class = _class_weights(weight, np.asarray(classes), position, sample_weight, is_of_forest)
-            return weight_of_class[position] if sample_weight is None else weight_of_class[position] * sample_weight
-    return sample_weight
+    position = class_positions(labels, y)
+    classes = np.arange(len(labels))
+    of_forest = False
+    if getattr(model, "class_weight", None) is not None:
+        weight = model.class_weight
+        classes = np.asarray(getattr(model, "classes_", classes))
+        of_forest = hasattr(model, "estimators_")
+    else:
+        # The trees of a BaggingClassifier know classes by their positions, and so does ``class_weight``.
+        tree_weight = getattr(getattr(model, "estimator_", None), "class_weight", None)
+        weight = class_weight if tree_weight is None else tree_weight
+    if weight is None:
+        return sample_weight
+    weight_of_class = _class_weights(weight, classes, position, sample_weight, of_forest)
+    return weight_of_class[position] if sample_weight is None else weight_of_class[position] * sample_weight
 
 
 def _class_weights(
     class_weight, classes: np.ndarray, position: np.ndarray, sample_weight, of_forest: bool
 ) -> np.ndarray:
-    """Return the weight of each class ``[classes]`` that the parameter ``class_weight`` gave a model's trees.
+    """Return the weight of each class ``[classes]`` by ``class_weight``, a parameter as of scikit-learn's classifiers.
 
     ``classes`` has the names by which ``class_weight`` knows the classes, and ``position [rows]`` each row's class.
-    ``of_forest`` is True if the model is a forest, which since scikit-learn 1.9 balances classes by ``sample_weight``.
+    ``of_forest`` is True if the parameter is a forest's, which since scikit-learn 1.9 balances classes by
+    ``sample_weight``.
     """
     from sklearn.utils.class_weight import compute_class_weight  # slow to import, and rarely needed
 
@@ -364,24 +388,27 @@ def _class_weights(
     # scikit-learn balances the classes of a forest by weights since 1.9, and those of a tree by rows.
     if not (of_forest and "sample_weight" in signature(compute_class_weight).parameters):
         row_weights = (row_weights > 0).astype(float)
-    totals = np.bincount(position, row_weights, len(classes))
-    return np.divide(totals.sum(), np.sum(totals > 0) * totals, out=np.ones(len(classes)), where=totals > 0)
+    class_sums = np.bincount(position, row_weights, len(classes))
+    has_rows = class_sums > 0
+    return np.divide(class_sums.sum(), np.sum(has_rows) * class_sums, out=np.ones(len(classes)), where=has_rows)
 
 
 def _balance_classes(weights, position, mask, sample_weight):
     """Return ``weights [rows]``, scaled by class so that rows count as if classes were out of bag equally often.
 
-    ``position [rows]`` has each row's class, ``mask [rows trees]`` says which trees have not seen which row, and
+    ``position [rows]`` has each row's class, and ``mask [rows trees]`` is True where the tree has not seen the row.
     ``sample_weight`` (None: 1) weighs rows in the mean over a class. scikit-learn 1.9 draws bags by weight, so rows of
     heavy classes are rarely out of a bag.
     """
-    weights, shares = np.array(weights, float), mask.mean(axis=1)
+    weights = np.array(weights, float)
+    shares = mask.mean(axis=1)  # share of the trees that have not seen a row
     row_weight = np.ones(len(position)) if sample_weight is None else sample_weight
     mean_share = np.average(shares, weights=row_weight)
     for c in np.unique(position[row_weight > 0]):
         in_class = position == c
+        class_share = np.average(shares[in_class], weights=row_weight[in_class])
         # A class that is in every bag gets the least share above 0 that a mask can have.
-        weights[in_class] *= mean_share / max(np.average(shares[in_class], weights=row_weight[in_class]), 1 / mask.size)
+        weights[in_class] *= mean_share / max(class_share, 1 / mask.size)
     return weights
 
 
@@ -406,7 +433,7 @@ def warn_of_one_doubt(forest: Forest) -> None:
 
 
 def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
-    """Warn if all leaves are pure, and the mode ``counts`` is of instances that grew the trees: this hides doubt."""
+    """Warn if all leaves are pure, and ``counts`` is a mode that counts the instances on which the trees were grown."""
     if counts in ("inbag", "train") and has_pure_leaves(forest):
         warn(
             "every leaf of this forest holds one class alone, since its trees were grown until they did: scores read "
@@ -419,10 +446,10 @@ def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
 def shares_of_classes(
     mask: np.ndarray, position: np.ndarray, n_classes: int, weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the share of trees that have not seen a row, its mean over the rows of each class ``[classes]``.
+    """Return, for each class, the mean over its rows of the share of trees that have not seen a row ``[classes]``.
 
-    It is NaN for a class without rows of positive weight. ``mask [rows trees]`` says which trees have not seen which
-    row, ``position [rows]`` has each row's class, and ``weight [rows]`` (None: 1) weighs rows in the mean.
+    A class without rows of positive weight has NaN. ``mask [rows trees]`` is True where the tree has not seen the row,
+    ``position [rows]`` has each row's class, and ``weight [rows]`` (None: 1) weighs rows in the mean.
     """
     weight = np.ones(len(position)) if weight is None else weight
     class_sums = np.bincount(position, weight, n_classes)
@@ -434,33 +461,49 @@ def check_enough_unseen(
 ) -> None:
     """Raise a `TooFewUnseenError` if rows of some class, unlike those of another, are in nearly every bag.
 
-    Raise it also if all rows are in every bag. ``mask [rows trees]`` says which trees have not seen which row;
-    ``ungrouped`` is this mask if each row were a group by itself. ``position [rows]`` has each row's class,
-    ``weight [rows]`` its weight (None: 1), and ``labels`` are the classes' labels.
+    Raise it, too, if all rows are in every bag. ``mask [rows trees]`` is True where the tree has not seen the row;
+    ``ungrouped`` is the mask that would hold if each row were a group by itself. ``position [rows]`` has each row's
+    class, ``weight [rows]`` its weight (None: 1), and ``labels`` are the classes' labels.
     """
-    shares, n_trees = shares_of_classes(mask, position, len(labels), weight), mask.shape[1]
+    n_trees = mask.shape[1]
+    shares = shares_of_classes(mask, position, len(labels), weight)
     ungrouped_shares = shares_of_classes(ungrouped, position, len(labels), weight)
-    usual = max(np.nanmax(ungrouped_shares), np.nanmax(shares))
+    usual_share = max(np.nanmax(ungrouped_shares), np.nanmax(shares))
     class_sizes = np.bincount(position, minlength=len(labels))
     # Chance is large for few rows and few trees: a share has to be five standard deviations too small.
-    least_shares = usual / 2 - 5 * np.sqrt(usual * (1 - usual) / np.maximum(class_sizes * n_trees, 1))
-    # Classes whose rows are in nearly every bag.
-    inbag = [c for c, share in enumerate(shares) if share < least_shares[c] and share * n_trees < FEWEST_TREES]
-    inbag = inbag if mask.any() else [int(np.argmax(class_sizes))]
-    if not inbag:
+    deviation = np.sqrt(usual_share * (1 - usual_share) / np.maximum(class_sizes * n_trees, 1))
+    has_too_few = (shares < usual_share / 2 - 5 * deviation) & (shares * n_trees < FEWEST_TREES)
+    if mask.any() and not has_too_few.any():
         return
-    in_every, member = ~mask.any(axis=1), position == inbag[0]  # rows that are in every bag, and those of the class
-    weight_advice = _BY_WEIGHT if ungrouped_shares[inbag[0]] < UNEQUAL * usual else ""
-    group_advice = _TOGETHER if shares[inbag[0]] < ungrouped_shares[inbag[0]] else ""
-    # A fifth more trees than suffice in the mean, rounded up to 50.
-    n_needed = math.ceil(1.2 * FEWEST_TREES / shares[inbag[0]] / 50) * 50 if shares[inbag[0]] > 0 else math.inf
-    advice = f"Or grow more trees: about {n_needed}." if n_needed <= MOST_TREES else "More trees would hardly help."
+    # The class that the error names: the first with too few trees, or the largest if all rows are in every bag.
+    c = int(np.argmax(has_too_few if mask.any() else class_sizes))
+    in_class = position == c
+    in_every_bag = ~mask.any(axis=1)
     raise TooFewUnseenError(
-        f"rows of class {labels[inbag[0]]!r} are out of {shares[inbag[0]] * n_trees:.2g} of {n_trees} bags in the mean "
-        f"({np.sum(in_every & member)} of {np.sum(member)} of none), where {usual * n_trees:.2g} are usual: too few to "
-        f"say how its rows are answered by trees that have not seen them.{weight_advice}{group_advice} "
-        f"{advice} Rows that were held out ('held_out') need no bags."
+        f"rows of class {labels[c]!r} are out of {shares[c] * n_trees:.2g} of {n_trees} bags in the mean "
+        f"({np.sum(in_every_bag & in_class)} of {np.sum(in_class)} of none), where {usual_share * n_trees:.2g} are "
+        "usual: too few to say how its rows are answered by trees that have not seen them."
+        f"{_advise_on_unseen(shares[c], ungrouped_shares[c], usual_share)} "
+        "Rows that were held out ('held_out') need no bags."
     )
+
+
+def _advise_on_unseen(share: float, ungrouped_share: float, usual_share: float) -> str:
+    """Return advice, as text, for a class whose rows are in nearly every bag.
+
+    ``share`` is the share of the trees that have not seen a row, in the mean over the class. ``ungrouped_share`` is
+    what it would be if each row were a group by itself, and ``usual_share`` the largest such share of any class.
+    """
+    advice = ""
+    if ungrouped_share < UNEQUAL * usual_share:
+        advice += _BY_WEIGHT
+    if share < ungrouped_share:
+        advice += _TOGETHER
+    # A fifth more trees than suffice in the mean, rounded up to 50.
+    n_needed = math.ceil(1.2 * FEWEST_TREES / share / 50) * 50 if share > 0 else math.inf
+    if n_needed <= MOST_TREES:
+        return f"{advice} Or grow more trees: about {n_needed}."
+    return f"{advice} More trees would hardly help."
 
 
 _BY_WEIGHT = (
@@ -477,29 +520,32 @@ _TOGETHER = (
 def even_out_trees(
     mask: np.ndarray, position: np.ndarray, n_classes: int, weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return ``mask`` with trees removed at random, so that rows of all classes have equally many in the mean.
+    """Return ``mask`` with entries set to False at random, so that rows of all classes have equally many trees.
 
-    ``mask [rows trees]`` says which trees have not seen which row, ``position [rows]`` has each row's class, and
-    ``weight [rows]`` (None: 1) weighs rows in the mean. If the number of a row's trees told its class, combiners would
-    learn to read it. A mask whose classes differ little is returned as it is.
+    ``mask [rows trees]`` is True where the tree has not seen the row, and ``position [rows]`` has each row's class. The
+    number of trees is the mean over the rows of a class, by ``weight [rows]`` (None: 1). If classes differed in it,
+    combiners could learn a row's class from its number of trees. A mask whose classes differ little is returned as it
+    is.
     """
     shares = shares_of_classes(mask, position, n_classes, weight)
     class_sizes = np.bincount(position, minlength=n_classes)
     # Five standard deviations of a class's share: what chance may explain.
     chance = 5 * np.sqrt(shares * (1 - shares) / np.maximum(class_sizes * mask.shape[1], 1))
-    least_unseen, most_unseen = np.nanargmin(shares), np.nanargmax(shares)  # classes
-    if shares[least_unseen] + chance[least_unseen] >= UNEQUAL * shares[most_unseen]:
+    rarest_class = np.nanargmin(shares)
+    if shares[rarest_class] + chance[rarest_class] >= UNEQUAL * np.nanmax(shares):
         return mask
-    kept_share = shares[least_unseen] / shares
+    kept_share = shares[rarest_class] / shares
     return mask & (np.random.default_rng(0).random(mask.shape) < kept_share[position, None])
 
 
 def describe_lost_rows(kept: np.ndarray, position: np.ndarray, labels: tuple) -> str:
-    """Return how many rows of which class are not kept, as text in brackets; empty unless classes clearly differ.
+    """Return how many rows of which class are not kept, as text in brackets; "" unless classes clearly differ in it.
 
-    ``kept`` says whether each row is kept, ``position`` has its class, and ``labels`` the classes' labels.
+    ``kept [rows]`` says whether a row is kept, ``position [rows]`` has its class, and ``labels`` the classes' labels.
     """
-    sizes, lost = (np.bincount(which, minlength=len(labels)) for which in (position, position[~kept]))
-    if lost.max() < 3 or np.all(lost <= 2 * sizes * lost.sum() / sizes.sum()):
+    sizes = np.bincount(position, minlength=len(labels))
+    n_lost = np.bincount(position[~kept], minlength=len(labels))
+    if n_lost.max() < 3 or np.all(n_lost <= 2 * sizes * n_lost.sum() / sizes.sum()):
         return ""
-    return f" ({', '.join(f'{lost[c]} of {sizes[c]} of class {labels[c]!r}' for c in np.argsort(-lost)[:5])})"
+    worst_classes = np.argsort(-n_lost)[:5]
+    return f" ({', '.join(f'{n_lost[c]} of {sizes[c]} of class {labels[c]!r}' for c in worst_classes)})"

@@ -53,7 +53,7 @@ def leave_one_out(
     tree_mask: MaskLike | None = None,
     groups: LabelsLike | None = None,
 ) -> AnswerT:
-    """Answer for the instances that a forest's counts were taken from, each without its own label.
+    """Return a combiner's answer for each instance that a forest counts, from counts without the instance's own label.
 
     An instance's own label is among the counts of the leaves that it reaches: scored with them, pure noise looks
     learned (an AUC of .99). Here each instance is answered from counts without itself, and with ``tree_mask`` from the
@@ -103,9 +103,11 @@ def leave_one_out(
     if traced:
         if groups is not None:
             raise ValueError("groups are found on the host: leave them out under a trace, or call outside of it.")
-        values, labels = encode_traced(X, forest.trees.columns), jnp.asarray(y)
+        values = encode_traced(X, forest.trees.columns)
+        labels = jnp.asarray(y)
     else:
-        all_values, labels = encode_rows(X, forest.trees.columns).values, class_positions(forest.class_labels, y)
+        all_values = encode_rows(X, forest.trees.columns).values
+        labels = class_positions(forest.class_labels, y)
         trees, values = on_tested(forest.trees, all_values)
         forest = dataclasses.replace(forest, trees=trees)
         values = values if isinstance(values, SparseRows) else np.asarray(values)
@@ -116,13 +118,8 @@ def leave_one_out(
     mask = as_mask(tree_mask, n, forest.n_trees)
     if traced:
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
-
-        def answer(beside, values, labels, weights, mask):
-            forest, plan, combiner = beside
-            row_counts = _row_counts(labels, weights, forest.n_classes)
-            return _answer_without_row(forest, plan, combiner, values, row_counts, mask)
-
-        return map_over_devices(answer, values, labels, weights, mask, beside=(forest, plan, combiner))
+        beside = (forest, plan, combiner)
+        return map_over_devices(_answer_without_label, values, labels, weights, mask, beside=beside)
     weights = as_weights(sample_weight, n)
     groups = rows_together(all_values, np.asarray(labels), groups, weight=weights)
     # Float weights would turn all counts into floats, and rounding would decide ties of integers.
@@ -131,28 +128,53 @@ def leave_one_out(
     mask = np.ones((n, forest.n_trees), bool) if mask is None else np.asarray(mask)
     block_rows = int(np.clip(LEFT_OUT_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))
     if groups is not None:
-        leaves = np.asarray(leaf_index(forest, Encoded(values, missing=True)))
-        group_counts, codes = GroupCounts.of(groups, leaves, labels, weights, forest.n_classes, mask)
-        if weights.dtype == np.int32 and group_counts.max(initial=0) < 2**31:
-            group_counts = group_counts.astype(np.int32)
+        group_table, group_code = _count_groups(forest, values, groups, labels, weights, mask)
         mask = mask_by_group(mask, groups)
 
     def score(part: Part) -> PyTree:
+        """Return the combiner's answer for the rows of a part."""
         if groups is None:
-            labels_of_part, part_weights = (np.asarray(part.of(array)) for array in (labels, weights))
-            row_counts = _row_counts(labels_of_part, part_weights, forest.n_classes)
+            part_labels = np.asarray(part.of(labels))
+            part_weights = np.asarray(part.of(weights))
+            row_counts = _row_counts(part_labels, part_weights, forest.n_classes)
         else:
-            row_counts = group_counts[np.asarray(part.of(codes))]
+            row_counts = group_table[np.asarray(part.of(group_code))]
         return _answer_without_row(forest, plan, combiner, part.of(values), row_counts, part.of(mask))
 
-    return drive(score, cut(n, Shapes(Chunk(block_rows, block_rows)), 1), 1)
+    parts = cut(n, Shapes(Chunk(block_rows, block_rows)), 1)
+    return drive(score, parts, 1)
+
+
+def _count_groups(forest: Forest, values, groups, labels, weights: np.ndarray, mask) -> GroupCounts:
+    """Return the class counts of each row's group in the row's leaves, by weight.
+
+    ``values [rows features]`` has the encoded rows; ``groups`` (numbers), ``labels`` (positions of classes) and
+    ``weights`` are ``[rows]``, and ``mask [rows trees]`` says which trees count which row. Integer weights make integer
+    counts, unless these are beyond int32.
+    """
+    leaves = np.asarray(leaf_index(forest, Encoded(values, missing=True)))
+    counts = GroupCounts.of(groups, leaves, labels, weights, forest.n_classes, mask)
+    if weights.dtype == np.int32 and counts.table.max(initial=0) < 2**31:
+        return counts._replace(table=counts.table.astype(np.int32))
+    return counts
+
+
+def _answer_without_label(beside: tuple, values, labels, weights, mask) -> PyTree:
+    """Return the combiner's answer for each row, from counts without the row's own; may be traced.
+
+    ``beside`` is (forest, plan, combiner), as for `_answer_without_row`. ``labels`` (positions of classes) and
+    ``weights`` are ``[rows]``.
+    """
+    forest, plan, combiner = beside
+    row_counts = _row_counts(labels, weights, forest.n_classes)
+    return _answer_without_row(forest, plan, combiner, values, row_counts, mask)
 
 
 @own_settings()
 def _row_counts(labels, weights, n_classes: int) -> Array:
-    """Return the counts of each row by itself, ``[rows 1 classes]``: the row's weight in the row's class, else 0.
+    """Return what each row adds to its leaf's counts, ``[rows 1 classes]``: its weight in its class, else 0.
 
-    ``labels`` and ``weights`` are ``[rows]``. Integer weights make integer counts.
+    ``labels`` (positions of classes) and ``weights`` are ``[rows]``. Integer weights make integer counts.
     """
     weights = jnp.asarray(weights)
     return (jnp.eye(n_classes, dtype=weights.dtype)[labels] * weights[:, None])[:, None]
@@ -160,11 +182,11 @@ def _row_counts(labels, weights, n_classes: int) -> Array:
 
 @own_settings()
 def _answer_without_row(forest, plan, combiner, values, row_counts, mask) -> PyTree:
-    """Return the combiner's answer for each row, from the counts of its leaves minus ``row_counts``.
+    """Return the combiner's answer for each row, from the counts of the row's leaves minus ``row_counts``.
 
-    ``plan`` has the forest's trees packed for walking, and ``values [rows features]`` are encoded. ``row_counts`` are
-    those of the row, ``[rows 1 classes]``, or of its group, ``[rows trees classes]``. ``mask [rows trees]`` is the tree
-    mask, or None.
+    ``plan`` has the forest's trees packed for walking, and ``values [rows features]`` has the encoded rows.
+    ``row_counts`` is what the row itself adds to its leaves' counts, ``[rows 1 classes]``, or what its group adds,
+    ``[rows trees classes]``. ``mask [rows trees]`` says which trees count; None: all.
     """
     values = jnp.asarray(values)
     leaves = planned_leaf_index(forest.trees, plan, values)
@@ -176,4 +198,5 @@ def _answer_without_row(forest, plan, combiner, values, row_counts, mask) -> PyT
         row_counts = jnp.where(is_empty[..., None], jnp.zeros_like(row_counts), row_counts)
     dtype = counts_dtype(counts, row_counts)
     other_counts = subtract_counts(counts.astype(dtype), row_counts.astype(dtype))
-    return combine_counts(combiner, other_counts, None, None if mask is None else jnp.asarray(mask))
+    mask = None if mask is None else jnp.asarray(mask)
+    return combine_counts(combiner, other_counts, None, mask)

@@ -19,6 +19,7 @@ from jaxunc.tables import (
     LabelsLike,
     NumbersLike,
     SparseRows,
+    as_floats,
     as_frame,
     as_labels,
     class_positions,
@@ -30,15 +31,15 @@ from jaxunc.tables import (
 
 from ._copies import as_groups, mask_by_group, rows_together
 
-TREES = 3
+COMPARED_TREES = 3
 """Number of trees whose counts are compared: the first, the last (which another ``fit`` may have grown), and one
 between."""
 
-_KIND = "RandomForestModel"
+_KIND = "RandomForestModel"  # YDF's class of random forests
 
 
 class OtherRowsError(ValueError):
-    """Rows are not those that a forest was grown on, in their order."""
+    """Rows are not those on which a forest was grown, or are in another order."""
 
 
 def oob_mask(
@@ -129,10 +130,11 @@ def oob_mask(
 
 
 def bags_of(model: Any, n: int, *, X: Any = None, y: Any = None, learner: Any = None) -> list[np.ndarray]:
-    """Return an array for each tree: the positions, among n, of its bag's instances, each as often as it was drawn.
+    """Return the bag of each tree: positions of instances of the fit, from 0 to n - 1, each as often as it was drawn.
 
-    The bags of a YDF model are drawn anew by ``learner`` (None: one of YDF's default seed), and only they are compared
-    with X and y. Raises as `oob_mask` does.
+    ``n`` is the number of instances that ``model`` was fitted on. The bags of a YDF model are drawn anew by ``learner``
+    (None: one of YDF's default seed), and are compared with the instances ``X`` and labels ``y``, if given. For other
+    models X and y are not read. Raises as `oob_mask` does.
     """
     from sklearn.exceptions import NotFittedError  # slow to import
     from sklearn.utils.validation import check_is_fitted
@@ -172,18 +174,22 @@ def bags_of(model: Any, n: int, *, X: Any = None, y: Any = None, learner: Any = 
 
 
 def ungrouped_mask(model: Any, n: int, X: InstancesLike, y: LabelsLike) -> np.ndarray:
-    """Return the `oob_mask` ``[instances trees]`` of the ``n`` instances of the fit, each a group by itself.
+    """Return the `oob_mask` ``[instances trees]`` of a model, with each instance as a group by itself.
 
-    Callers have called `oob_mask` with X and y before, so these are not compared again with a scikit-learn model.
+    ``X`` and ``y`` are the ``n`` instances of the fit and their labels. A scikit-learn model is not compared with them:
+    callers have called `oob_mask` with X and y before.
     """
-    # Without X and y YDF's bags would be those of its default seed, with a warning.
-    return oob_mask(model, n, X=X, y=y, groups=np.arange(n)) if is_ydf_forest(model) else oob_mask(model, n)
+    if is_ydf_forest(model):
+        # Without X and y YDF's bags would be those of its default seed, with a warning.
+        return oob_mask(model, n, X=X, y=y, groups=np.arange(n))
+    return oob_mask(model, n)
 
 
 def _mask_of_bags(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> np.ndarray:
     """Return the mask ``[n trees]``: True where neither the row nor another row of its group is in the tree's bag.
 
-    A bag holds positions; ``groups [n]`` numbers groups, None if each row is a group.
+    ``bags`` has, for each tree, positions of rows among n. ``groups [n]`` has the number of each row's group; None if
+    each row is a group by itself.
     """
     mask = np.ones((n, len(bags)), dtype=bool)
     for tree, bag in enumerate(bags):
@@ -192,7 +198,10 @@ def _mask_of_bags(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> 
 
 
 def has_bags(model: Any) -> bool:
-    """Return whether a model's trees leave instances out: a model of scikit-learn, fitted or not, or of YDF."""
+    """Return whether the trees of a model leave instances out, so that each tree has a bag.
+
+    ``model`` may be of YDF, or of scikit-learn, fitted or not. The answer is False for other models.
+    """
     if is_ydf_forest(model):
         return bool(model.out_of_bag_evaluations())
     if not hasattr(type(model), "estimators_samples_") or reason_against_bags(model):
@@ -201,9 +210,10 @@ def has_bags(model: Any) -> bool:
 
 
 def reason_against_bags(model: Any) -> str | None:
-    """Return why a model's bags cannot be used if it samples rows by class before it draws bags; else None.
+    """Return why the bags of a model of imbalanced-learn cannot be used, as text; None for any other model.
 
-    Forests of imbalanced-learn do: their bags hold positions in such a sample, and not in the rows of the fit.
+    Forests of imbalanced-learn sample rows by class before they draw bags. So their bags hold positions in such a
+    sample, and not in the rows of the fit.
     """
     if not any(kind.__module__.partition(".")[0] == "imblearn" for kind in type(model).__mro__):
         return None
@@ -217,47 +227,45 @@ def reason_against_bags(model: Any) -> str | None:
 class _Bag(NamedTuple):
     """Counts of the rows of a tree's bag in the tree's leaves: three arrays ``[leaves classes]``."""
 
-    rows: np.ndarray
-    """Number of rows, each once."""
+    once: np.ndarray
+    """Number of rows, each counted once."""
     drawn: np.ndarray
-    """Number of rows, each as often as it was drawn."""
+    """Number of rows, each counted as often as it was drawn."""
     weighted: np.ndarray
-    """Weight of the rows, each as often as it was drawn."""
+    """Sum of the rows' weights, each added as often as the row was drawn."""
 
 
 def check_grown_on(
     model: Any, bags: list[np.ndarray], X: InstancesLike, y: Any, *, sample_weight: NumbersLike | None = None
 ) -> tuple[np.ndarray | SparseRows, np.ndarray]:
-    """Return the encoded rows and the position of each row's class; raise an `OtherRowsError` for other rows.
+    """Return the encoded rows, and the position ``[rows]`` of each row's class, if the rows grew a scikit-learn model.
 
-    The rows of a tree's bag (``bags``: positions by tree) have to give the counts of its leaves. If the model was grown
-    with sample weights that are not given, the rows have to give the leaves' sizes and classes.
+    Raise an `OtherRowsError` for other rows: the rows of a tree's bag have to give the counts in its leaves. ``X`` and
+    ``y`` are the rows and their labels, in the order of the fit; ``bags`` has positions of rows, an array for each
+    tree. If the model was grown with sample weights that are not given, the rows have to give the leaves' sizes and
+    classes.
     """
-    names, leaf_of = getattr(model, "feature_names_in_", None), _leaves_by_categories(model, X)
+    names = getattr(model, "feature_names_in_", None)
+    leaves_in_tree = _leaves_by_categories(model, X)
     columns = Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
-    values = encode_rows(X, columns if leaf_of is None else fit_columns(X)).values
+    if leaves_in_tree is not None:
+        columns = fit_columns(X)
+    values = encode_rows(X, columns).values
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     position = class_positions(tuple(np.asarray(model.classes_).tolist()), y)
     if len(position) != len(values):
         raise ValueError(f"y has {len(position)} labels for {len(values)} instances; pass one label per instance.")
-    weight, n_classes = as_weights(sample_weight, len(values)), len(model.classes_)
-    for t in sorted({0, len(bags) // 2, len(bags) - 1}) if len(bags) > TREES else range(len(bags)):
-        tree, times = model.estimators_[t], np.bincount(bags[t], minlength=len(values))
-        bag_rows = np.flatnonzero(times)
-        # Each row is routed once, however often it was drawn: ``times`` has the number.
-        rows = values[bag_rows].matrix() if isinstance(values, SparseRows) else values[bag_rows]
-        if hasattr(model, "estimators_features_"):
-            rows = rows[:, model.estimators_features_[t]]
-        if leaf_of is None:
-            nodes = tree.tree_.apply(rows if isinstance(values, SparseRows) else np.ascontiguousarray(rows))
-        else:
-            nodes = leaf_of(t)[bag_rows]
+    weight = as_weights(sample_weight, len(values))
+    for t in _compared_trees(len(bags)):
+        times_drawn = np.bincount(bags[t], minlength=len(values))
+        bag_rows = np.flatnonzero(times_drawn)  # each row is routed once, however often it was drawn
+        leaves = _route(model, t, values[bag_rows]) if leaves_in_tree is None else leaves_in_tree(t)[bag_rows]
+        tree = model.estimators_[t]
+        is_leaf = tree.tree_.children_left < 0
         # (node, class) as one number: the counts of a tree are one bincount.
-        cells, n_nodes = nodes * n_classes + position[bag_rows], tree.tree_.node_count
-        leaves = tree.tree_.children_left < 0
-        weights = (None, times[bag_rows], times[bag_rows] * weight[bag_rows])
-        bag = _Bag(*(np.bincount(cells, w, n_nodes * n_classes).reshape(n_nodes, n_classes)[leaves] for w in weights))
-        if not _agrees(tree, leaves, bag):
+        cells = leaves * len(model.classes_) + position[bag_rows]
+        bag = _count_bag(cells, times_drawn[bag_rows], weight[bag_rows], is_leaf, len(model.classes_))
+        if not _may_have_grown(bag, tree, is_leaf):
             raise OtherRowsError(
                 f"X and y are not the rows that this {type(model).__name__} was grown on, in their order: with them "
                 f"the bag of tree {t} does not give the counts in its leaves. Which rows are out of a tree's bag is "
@@ -268,11 +276,28 @@ def check_grown_on(
     return values, position
 
 
-def _leaves_by_categories(model: Any, X: Any) -> Callable[[int], np.ndarray] | None:
-    """Return a function from a tree's number to the leaves of all rows, for trees that test categories; else None.
+def _compared_trees(n_trees: int) -> list[int]:
+    """Return the numbers of the trees whose counts are compared: first, middle and last, or all of few."""
+    if n_trees <= COMPARED_TREES:
+        return list(range(n_trees))
+    return [0, n_trees // 2, n_trees - 1]
 
-    Such trees (scikit-learn 1.10) read codes alone. So the forest, or the estimator around a tree, which makes the
-    codes, is asked for the leaves of the raw rows ``X``.
+
+def _route(model: Any, t: int, rows: np.ndarray | SparseRows) -> np.ndarray:
+    """Return the leaf ``[rows]`` that each of the encoded ``rows`` reaches in tree ``t`` of a scikit-learn model."""
+    matrix = rows.matrix() if isinstance(rows, SparseRows) else rows
+    if hasattr(model, "estimators_features_"):
+        matrix = matrix[:, model.estimators_features_[t]]
+    if not isinstance(rows, SparseRows):
+        matrix = np.ascontiguousarray(matrix)
+    return model.estimators_[t].tree_.apply(matrix)
+
+
+def _leaves_by_categories(model: Any, X: Any) -> Callable[[int], np.ndarray] | None:
+    """Return a function from a tree's number to the leaves ``[rows]`` of the rows X; None unless trees test categories.
+
+    Trees that test categories (scikit-learn 1.10) read codes alone. The forest makes the codes, or the estimator around
+    a tree, and is asked for the leaves of the raw rows ``X``.
     """
     if all(getattr(tree, "is_categorical_", None) is None for tree in model.estimators_):
         return None
@@ -283,36 +308,75 @@ def _leaves_by_categories(model: Any, X: Any) -> Callable[[int], np.ndarray] | N
     return lambda t: model.estimators_[t].apply(rows[:, model.estimators_features_[t]])
 
 
-def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
-    """Return whether the rows of a bag may be those that gave a tree's leaves their counts.
+def _count_bag(
+    cells: np.ndarray, times_drawn: np.ndarray, weight: np.ndarray, is_leaf: np.ndarray, n_classes: int
+) -> _Bag:
+    """Return the counts of a bag's rows in the leaves of a tree.
 
-    ``leaves`` is a mask of the tree's nodes, and ``bag`` has the counts of the rows in these leaves.
+    ``cells`` has node · ``n_classes`` + class for each row, ``times_drawn`` how often the row was drawn, and ``weight``
+    its weight; all are ``[rows]``. ``is_leaf [nodes]`` is the mask of the tree's leaves.
     """
-    sizes = tree.tree_.n_node_samples[leaves]
-    # A bag is copies of rows, which add to a leaf's size, or sample weights, which do not.
-    row_counts = bag.drawn if sizes.sum() > bag.rows.sum() else bag.rows
+    n_nodes = len(is_leaf)
+
+    def count(row_weights: np.ndarray | None) -> np.ndarray:
+        return np.bincount(cells, row_weights, n_nodes * n_classes).reshape(n_nodes, n_classes)[is_leaf]
+
+    return _Bag(once=count(None), drawn=count(times_drawn), weighted=count(times_drawn * weight))
+
+
+def _may_have_grown(bag: _Bag, tree: Any, is_leaf: np.ndarray) -> bool:
+    """Return whether a scikit-learn tree may have been grown on the rows of a bag, as the counts in its leaves tell.
+
+    ``bag`` has the counts of these rows in the leaves, and ``is_leaf [nodes]`` is the mask of the leaves.
+    """
+    leaf_sizes = tree.tree_.n_node_samples[is_leaf]
+    # scikit-learn passes a bag to a tree as copies of rows, which add to a leaf's size, or as weights, which do not.
+    has_copies = leaf_sizes.sum() > bag.once.sum()
+    row_counts = bag.drawn if has_copies else bag.once
     if getattr(tree, "monotonic_cst", None) is not None:  # the values of such a tree are not frequencies
-        return bool(np.array_equal(row_counts.sum(axis=1), sizes))
-    counts = counts_in_nodes(tree, leaves, bag.rows.shape[1])
-    if any(_are_proportional(counts, contents) for contents in (bag.drawn, bag.weighted)):
+        return bool(np.array_equal(row_counts.sum(axis=1), leaf_sizes))
+    counts = counts_in_nodes(tree, is_leaf, n_classes=row_counts.shape[1])
+    if _are_proportional(counts, bag.drawn) or _are_proportional(counts, bag.weighted):
         return True
-    # Bag sizes that follow from the counts by one factor for each class show class weights: then the labels differ.
-    if len(counts) > counts.shape[1]:
-        class_factors, bag_sizes = np.linalg.lstsq(counts, bag.drawn.sum(axis=1), rcond=None)[0], bag.drawn.sum(axis=1)
-        if np.allclose(counts @ class_factors, bag_sizes, rtol=1e-6, atol=0):
-            return False
-    # The forest may have been grown with weights that are not given, some of them 0.
+    # If class weights alone explain the counts, but the classes are not proportional, the labels differ.
+    if _sum_to_sizes(counts, bag.drawn.sum(axis=1)):
+        return False
+    return _may_be_weighted(counts, row_counts, leaf_sizes)
+
+
+def _sum_to_sizes(counts: np.ndarray, sizes: np.ndarray) -> bool:
+    """Return whether ``counts [leaves classes]``, with one factor for each class, sum up to ``sizes [leaves]``.
+
+    The answer is False without more leaves than classes: then factors would fit whatever the counts are.
+    """
+    n_leaves, n_classes = counts.shape
+    if n_leaves <= n_classes:
+        return False
+    class_factors = np.linalg.lstsq(counts, sizes, rcond=None)[0]
+    return bool(np.allclose(counts @ class_factors, sizes, rtol=1e-6, atol=0))
+
+
+def _may_be_weighted(counts: np.ndarray, row_counts: np.ndarray, sizes: np.ndarray) -> bool:
+    """Return whether a tree's ``counts [leaves classes]`` may be sums of unknown weights ≥ 0 of the rows in its leaves.
+
+    ``row_counts [leaves classes]`` has the number of rows that reach each leaf, by class. ``sizes [leaves]`` has the
+    number of rows of positive weight that grew the leaf.
+    """
+    lacks_rows = (row_counts.sum(axis=1) < sizes).any()
+    counts_without_rows = (counts[row_counts == 0] > 0).any()
+    if lacks_rows or counts_without_rows:
+        return False
+    # If the sizes hold all rows, no weight is 0: then a class with rows in a leaf has a count there.
+    all_have_weight = row_counts.sum() == sizes.sum()
     is_absent = (counts <= 0) & (row_counts > 0) & (counts.sum(axis=0) > 0)
-    # No row may be missing from its leaf, nor a leaf hold more than the rows that reach it.
-    is_complete = row_counts.sum() == sizes.sum()
-    too_few = (row_counts.sum(axis=1) < sizes).any() or (counts[row_counts == 0] > 0).any()
-    return not (too_few or (is_complete and is_absent.any()))
+    return not (all_have_weight and is_absent.any())
 
 
 def counts_in_nodes(tree: Any, nodes: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return the counts in ``nodes`` of a scikit-learn tree by the model's classes ``[nodes classes]``.
+    """Return the weighted class counts ``[nodes classes]`` that a scikit-learn tree holds in some of its nodes.
 
-    ``nodes`` has positions or a mask. The tree may know fewer classes than the model, if its bag lacks some.
+    ``nodes`` has positions of nodes, or is a mask of them. ``n_classes`` is the number of the model's classes; a class
+    that the tree's bag lacks has counts of 0.
     """
     counts_of_tree = tree.tree_.value[nodes, 0] * tree.tree_.weighted_n_node_samples[nodes, None]
     if counts_of_tree.shape[1] == n_classes:
@@ -323,10 +387,11 @@ def counts_in_nodes(tree: Any, nodes: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def _are_proportional(counts: np.ndarray, contents: np.ndarray) -> bool:
-    """Return whether counts equal ``contents``, both ``[leaves classes]``, but for a factor (weight) by class."""
+    """Return whether ``counts`` are ``contents`` times one factor for each class; both are ``[leaves classes]``."""
     class_sums = contents.sum(axis=0)
     class_factors = counts.sum(axis=0) / np.where(class_sums > 0, class_sums, 1)
-    return bool(np.allclose(counts, contents * class_factors, rtol=1e-6, atol=1e-6 * counts.sum() / len(counts)))
+    tolerance = 1e-6 * counts.sum() / len(counts)
+    return bool(np.allclose(counts, contents * class_factors, rtol=1e-6, atol=tolerance))
 
 
 def is_ydf_forest(model: Any) -> bool:
@@ -339,11 +404,11 @@ def is_ydf_forest(model: Any) -> bool:
 def ydf_bags(
     model: Any, n: int, *, learner: Any = None, X: InstancesLike | None = None, y: LabelsLike | None = None
 ) -> list[np.ndarray]:
-    """Return the positions that each tree of a YDF forest drew among ``n``, as a learner draws them anew.
+    """Return the bag of each tree of a YDF forest, drawn anew: positions of instances, from 0 to n - 1.
 
-    A model keeps neither its seed nor its bags; a learner of the same settings draws the same bags, by default one of
-    YDF's default seed. If X and y are given, the counts of all leaves are compared. Else hardly anything can be
-    compared, and without a learner there is a warning.
+    A model keeps neither its seed nor its bags; a ``learner`` of the same settings draws the same bags (None: a learner
+    of YDF's default seed). With the instances ``X`` and labels ``y`` of the fit, the bags have to give the counts of
+    all leaves. Without X hardly anything can be compared, and without X and a learner there is a warning.
     """
     n_grown = int(model.data_spec().created_num_rows)
     if n_grown != n:
@@ -383,22 +448,27 @@ _REMEDY = (
 
 
 def _check_evaluations(model: Any, bags: list[np.ndarray], n: int) -> None:
-    """Raise a ValueError unless the bags leave out as many of n instances as YDF's out-of-bag evaluations count.
+    """Raise a ValueError unless ``bags`` leave out as many of n instances as a YDF model's own evaluations count.
 
-    The first evaluation is of one tree, whichever (YDF takes trees as they are ready), and the last is of all trees.
+    An evaluation counts the instances that are out of some bag. The first one is of a single tree, whichever (YDF takes
+    trees as they are ready), and the last one is of all trees.
     """
     n_evaluated = [int(entry.evaluation.num_examples) for entry in model.out_of_bag_evaluations()]
     if not n_evaluated:
         raise ValueError("the model has no out-of-bag evaluations that its bags could be compared with; pass X and y.")
     in_bags = [np.bincount(bag, minlength=n) > 0 for bag in bags]
-    if n_evaluated[0] not in [int(np.sum(~in_bag)) for in_bag in in_bags] or n_evaluated[-1] != np.sum(
-        ~np.all(in_bags, axis=0)
-    ):
+    n_left_out = [int(np.sum(~in_bag)) for in_bag in in_bags]
+    n_out_of_some_bag = np.sum(~np.all(in_bags, axis=0))
+    if n_evaluated[0] not in n_left_out or n_evaluated[-1] != n_out_of_some_bag:
         raise ValueError(f"the learner's bags are not those that the model was grown on. {_REMEDY}")
 
 
 def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: LabelsLike | None, n: int) -> None:
-    """Raise a ValueError unless there are n labels, and the rows of each tree's bag give the counts of its leaves."""
+    """Raise a ValueError unless the rows of each tree's bag give the counts in the leaves of a YDF model.
+
+    ``X`` and ``y`` are the ``n`` rows of the fit and their labels, and ``bags`` has positions of rows for each tree.
+    A ValueError is raised, too, if there are not n labels, or YDF cannot read X.
+    """
     labels = tuple(model.label_classes())
     position = _positions(model, y)
     if len(position) != n:
@@ -411,10 +481,10 @@ def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: Label
         raise ValueError(f"YDF cannot read X as the columns {model.input_feature_names()}: {error}") from error
     for t, (bag, tree) in enumerate(zip(bags, model.iter_trees(), strict=True)):
         leaf_values = _leaf_values(tree.root)
-        cells = leaves[bag, t] * len(labels) + position[bag]
-        counts = np.bincount(cells, minlength=len(leaf_values) * len(labels)).reshape(-1, len(labels))
-        kept_counts = np.array([np.multiply(value.probability, value.num_examples) for value in leaf_values])
-        if counts.shape != kept_counts.shape or not np.allclose(counts, kept_counts, rtol=1e-5, atol=1e-3):
+        cells = leaves[bag, t] * len(labels) + position[bag]  # (leaf, class) as one number
+        bag_counts = np.bincount(cells, minlength=len(leaf_values) * len(labels)).reshape(-1, len(labels))
+        tree_counts = np.array([np.multiply(value.probability, value.num_examples) for value in leaf_values])
+        if bag_counts.shape != tree_counts.shape or not np.allclose(bag_counts, tree_counts, rtol=1e-5, atol=1e-3):
             raise ValueError(
                 f"with X and y in their order the bag of tree {t} does not give the counts in its leaves: these are "
                 f"not the rows that this {_KIND} was grown on, or it was grown with weights. {_REMEDY}"
@@ -422,7 +492,11 @@ def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: Label
 
 
 def ydf_cells(model: Any, X: InstancesLike, y: LabelsLike | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return codes, equal for equal values of a column, float32 ``[instances features]``; and each instance's class."""
+    """Return codes of the instances X, float32 ``[instances features]``, and the position of each instance's class.
+
+    Values of a column have the same code if they are equal as texts. ``y`` has the labels, texts of a YDF model's
+    classes.
+    """
     position = _positions(model, y)
     columns = _dataset(model, X, len(position))
     codes = [np.unique(columns[feature.name].astype(str), return_inverse=True)[1] for feature in model.input_features()]
@@ -430,15 +504,22 @@ def ydf_cells(model: Any, X: InstancesLike, y: LabelsLike | None) -> tuple[np.nd
 
 
 def _positions(model: Any, y: LabelsLike | None) -> np.ndarray:
-    """Return each label's position among the classes of a YDF model, compared as texts; a ValueError if y is None."""
+    """Return the position of each label of ``y`` among the classes of a YDF model, ``[instances]``.
+
+    Labels and classes are compared as texts. Raises a ValueError if y is None.
+    """
     if y is None:
         raise ValueError("y is None, but X is given; pass the labels, too.")
     return class_positions(tuple(model.label_classes()), np.asarray(as_labels(y)).astype(str))
 
 
 def _leaf_values(root: Any) -> list:
-    """Return YDF's values of the leaves below ``root`` in the order of its leaf numbers: negative children first."""
-    values, waiting = [], [root]
+    """Return YDF's values of the leaves below the node ``root``, in the order in which YDF numbers leaves.
+
+    YDF numbers the leaves below a negative child before those below its positive sibling.
+    """
+    values = []
+    waiting = [root]
     while waiting:
         node = waiting.pop()
         if node.is_leaf:
@@ -449,17 +530,41 @@ def _leaf_values(root: Any) -> list:
 
 
 def _dataset(model: Any, X: Any, n: int) -> Any:
-    """Return X, of ``n`` rows, as YDF reads it: a dict of columns and of a label, which YDF demands and ignores."""
-    features, label = model.input_features(), np.full(n, model.label_classes()[0], object)
+    """Return the ``n`` rows X as a YDF model reads them: a dict from names to columns, arrays ``[instances]``.
+
+    YDF demands a column of labels, too, and ignores it; it holds the first class.
+    """
+    features = model.input_features()
+    label = np.full(n, model.label_classes()[0], object)
     table = X.toarray() if is_sparse(X) else plain_table(X)
     if (frame := as_frame(table)) is not None:
-        _check_columns(list(frame.columns), [feature.name for feature in features])
-        _check_rows(frame.shape[0], n)
-        # The columns of another library's frame keep their types.
-        is_plain = isinstance(frame, Frame) and (frame is X or not hasattr(X, "columns"))
-        column_of = dict(zip(frame.columns, frame.parts, strict=True)) if is_plain else X
-        return {**{feature.name: np.asarray(column_of[feature.name]) for feature in features}, model.label(): label}
-    values = np.asarray(table)
+        columns = _frame_columns(X, frame, [feature.name for feature in features], n)
+    else:
+        columns = _array_columns(np.asarray(table), features, n)
+    for feature in features:
+        if feature.semantic.name == "NUMERICAL" and columns[feature.name].dtype == object:  # which YDF takes for words
+            columns[feature.name] = as_floats(columns[feature.name])
+    return {**columns, model.label(): label}
+
+
+def _frame_columns(X: Any, frame: Any, names: list[str], n: int) -> dict[str, np.ndarray]:
+    """Return the columns ``names`` of a table X of ``n`` rows, which reads as ``frame``, as a dict of arrays.
+
+    Raises a ValueError for another number of rows, and for a name that is missing or not unique.
+    """
+    _check_columns(list(frame.columns), names)
+    _check_rows(frame.shape[0], n)
+    # The columns of another library's frame keep their types.
+    is_plain = isinstance(frame, Frame) and (frame is X or not hasattr(X, "columns"))
+    column_of = dict(zip(frame.columns, frame.parts, strict=True)) if is_plain else X
+    return {name: np.asarray(column_of[name]) for name in names}
+
+
+def _array_columns(values: np.ndarray, features: Any, n: int) -> dict[str, np.ndarray]:
+    """Return the columns of an array ``[instances features]`` of ``n`` rows, by the names of a YDF model's features.
+
+    Numbers of boolean features become bools, True above 0. Raises a ValueError for another shape.
+    """
     if values.ndim != 2 or values.shape[1] != len(features):
         raise ValueError(
             f"X has shape {values.shape}; pass instances [instances features], of {len(features)} features."
@@ -469,17 +574,19 @@ def _dataset(model: Any, X: Any, n: int) -> Any:
     for feature in features:
         if feature.semantic.name == "BOOLEAN":
             columns[feature.name] = np.asarray(columns[feature.name], np.float64) > 0
-    return {**columns, model.label(): label}
+    return columns
 
 
 def _check_columns(names: list, expected: list[str]) -> None:
-    """Raise a ValueError unless each of the ``expected`` names is among ``names`` exactly once."""
-    for occurrences, fault in ((0, "lacks"), (2, "has several times")):
-        if at_fault := [name for name in expected if min(names.count(name), 2) == occurrences]:
+    """Raise a ValueError unless each of the ``expected`` names is among ``names``, a table's columns, exactly once."""
+    absent = [name for name in expected if names.count(name) == 0]
+    repeated = [name for name in expected if names.count(name) > 1]
+    for at_fault, fault in ((absent, "lacks"), (repeated, "has several times")):
+        if at_fault:
             raise ValueError(f"X {fault} {at_fault[:5]} ({len(at_fault)} in all); its columns are {names[:10]}.")
 
 
 def _check_rows(n_rows: int, n: int) -> None:
-    """Raise a ValueError unless there are as many instances, ``n_rows``, as labels, ``n``."""
+    """Raise a ValueError unless X has as many instances, ``n_rows``, as y has labels, ``n``."""
     if n_rows != n:
         raise ValueError(f"X has {n_rows} instances and y {n} labels; pass one label for each.")

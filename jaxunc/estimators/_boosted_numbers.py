@@ -34,8 +34,9 @@ from jaxunc.regression import (
 from ._forest_rows import Grown, Sample, UnseenAnswers, fold_numbers, refuse_seen_rows, split
 from ._pipelines import rounds
 
-FIRST_STAGES, FEW_LEAVES, LARGEST_MISFIT = 12, 10, 1e-3
-"""Limits of `steps_fit`: stages that are read, fewest leaves that are evidence, largest misfit per residual."""
+FIRST_STAGES = 12  # stages that `steps_fit` reads
+FEW_LEAVES = 10  # fewest leaves that are evidence for `steps_fit`
+LARGEST_MISFIT = 1e-3  # largest misfit, relative to the residuals, at which `steps_fit` is True
 
 
 class ResidualRows(NamedTuple):
@@ -47,7 +48,7 @@ class ResidualRows(NamedTuple):
 
 
 def predictions(model: Any, X: Any) -> np.ndarray:
-    """Return a fitted model's predictions as an array ``[instances]``; an empty array for no rows."""
+    """Return a fitted model's predictions for the rows X as an array ``[instances]``; an empty array for no rows."""
     # `predict` of XGBoost's Booster takes a DMatrix alone, and `inplace_predict` takes arrays.
     predict = getattr(model, "inplace_predict", model.predict)
     if library_of(model) == "catboost" and additive(model).link == "exp":
@@ -56,28 +57,35 @@ def predictions(model: Any, X: Any) -> np.ndarray:
 
 
 def residual_rows(grown: Grown, sample: Sample) -> ResidualRows:
-    """Return the residuals of the model ``grown`` for raw rows that it has not seen, and the rows as it reads them."""
-    model, sample = grown.model, grown.reading(sample)
-    return ResidualRows(sample.X, sample.y - predictions(model, sample.X).astype(float).reshape(-1), sample.weights)
+    """Return the rows of a sample as a fitted model reads them, with the residuals of its predictions.
+
+    ``grown`` has the model, and ``sample`` raw rows that the model has not seen.
+    """
+    sample = grown.reading(sample)
+    predicted = predictions(grown.model, sample.X).astype(float).reshape(-1)
+    return ResidualRows(sample.X, sample.y - predicted, sample.weights)
 
 
 def cross_fitted_rows(
     grow: Callable[..., Grown], whole: Grown, sample: Sample, fold: np.ndarray
 ) -> tuple[ResidualRows, list[Grown]]:
-    """Return the sample's rows with residuals of models that have not seen them, and these models, fold by fold.
+    """Return a sample's rows with residuals of models that have not seen them, and a list with the model of each fold.
 
-    For each fold, which ``fold [rows]`` numbers, ``grow(sample, **settings)`` fits a model to the rows of the other
-    folds, with as many rounds as the fitted model ``whole``. The rows are returned as ``whole`` reads them.
+    ``fold [rows]`` has the number of each row's fold. For each fold ``grow(sample, **settings)`` fits a model to the
+    rows of the other folds, with as many rounds as the fitted model ``whole``. The rows are returned as ``whole`` reads
+    them.
     """
-    residual, refits = np.empty(len(sample.y)), []
+    residual = np.empty(len(sample.y))
+    refits = []
     for k in np.unique(fold):
-        refits.append(grow(sample.part(np.flatnonzero(fold != k)), **rounds_of(whole.model)))
-        residual[fold == k] = residual_rows(refits[-1], sample.part(np.flatnonzero(fold == k))).residual
+        refit = grow(sample.part(np.flatnonzero(fold != k)), **rounds_of(whole.model))
+        residual[fold == k] = residual_rows(refit, sample.part(np.flatnonzero(fold == k))).residual
+        refits.append(refit)
     return ResidualRows(whole.read(sample.X), residual, sample.weights), refits
 
 
 def is_boosted(model: Any, fitted: bool) -> bool:
-    """Return whether a regressor, which came ``fitted`` or not, is boosted, so that its trees correct each other."""
+    """Return whether a regressor, ``fitted`` or not, is boosted: whether its trees correct each other."""
     if not fitted:
         return (rounds(model) or 1) > 1
     if library_of(model) == "sklearn":
@@ -91,7 +99,8 @@ def additive(model: Any) -> AdditiveTrees:
 
     Raises a TypeError for a classifier, and a ValueError for several outputs or for a link outside `LINKS`.
     """
-    ensemble, name = from_any(model), type(model).__name__
+    ensemble = from_any(model)
+    name = type(model).__name__
     if not isinstance(ensemble, AdditiveTrees) or ensemble.class_labels is not None:
         raise TypeError(f"estimator is a {name} of classes; pass one that predicts numbers.")
     if ensemble.n_outputs > 1:
@@ -104,23 +113,26 @@ def additive(model: Any) -> AdditiveTrees:
 def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -> bool:
     r"""Return whether the first trees of a boosted model were grown on just these rows.
 
-    A leaf's value is :math:`\nu \sum_i w_i r_i / (\sum_i w_i h_i + \lambda)` over the rows that grew it: w are their
-    weights, r their residuals before the leaf's stage, h the slopes of the link's inverse. If the rows ``X``, as the
-    model reads them, with targets ``y`` and ``weight`` grew the trees, one ν and one λ fit all leaves; for other rows
-    they do not. The result is False, too, where trees grew on parts of the rows, or for another loss.
+    ``X`` are the rows as the model reads them, ``y [rows]`` their targets, and ``weight [rows]`` their weights. The
+    value of a leaf is :math:`\nu \sum_i w_i r_i / (\sum_i w_i h_i + \lambda)` over the rows that grew it. w are their
+    weights, r their residuals before the leaf's stage, and h the slopes of the link's inverse. For the rows that grew
+    the trees, one ν and one λ fit all leaves; for other rows they do not. The result is False, too, if trees were grown
+    on parts of the rows, or for another loss.
     """
     n_stages = min(model.n_trees // model.trees_per_stage, FIRST_STAGES)
     first_trees = model.first_stages(n_stages)
-    values, leaves = np.asarray(first_trees.values, np.float64)[:, :, 0], _leaves(first_trees, X)
+    values = np.asarray(first_trees.values, np.float64)[:, :, 0]
+    leaves = _leaves(first_trees, X)
     inverse = LINKS[model.link][0]
-    link_sum, leaf_sums = np.full(len(y), float(np.asarray(model.base)[0])), []
+    link_sum = np.full(len(y), float(np.asarray(model.base)[0]))  # sum of the stages before, for each row
+    leaf_sums = []  # by tree: the formula's numerator, its denominator, and the value, for each leaf that rows reach
     for t in range(first_trees.n_trees):
         mean = inverse(link_sum, np)
         slope = {"identity": np.ones(len(y)), "exp": mean, "logistic": mean * (1 - mean)}[model.link]
         if t >= model.trees_per_stage:  # values of the first stage may include the base
-            # Sums over the rows of each leaf: residuals in the numerator of the formula, slopes in its denominator.
-            sums = [np.bincount(leaves[t], term, model.trees.n_nodes) for term in (weight * (y - mean), weight * slope)]
-            leaf_sums.append(np.stack([*sums, values[t]])[:, sums[1] > 0])  # [3, leaves that rows reach]
+            numerator = np.bincount(leaves[t], weight * (y - mean), model.trees.n_nodes)
+            denominator = np.bincount(leaves[t], weight * slope, model.trees.n_nodes)
+            leaf_sums.append(np.stack([numerator, denominator, values[t]])[:, denominator > 0])
         if (t + 1) % model.trees_per_stage == 0:
             stage = range(t + 1 - model.trees_per_stage, t + 1)
             link_sum = link_sum + sum(values[k, leaves[k]] for k in stage)
@@ -134,14 +146,22 @@ def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -
 
 
 def check_residuals_unseen(grown: Grown) -> None:
-    """Raise a ValueError if a frozen boosted model seems to have been grown on the rows of its sample."""
-    boosted, sample = additive(grown.model), grown.sample
-    fit = steps_fit(boosted, sample.X, sample.y, sample.weights)
-    refuse_seen_rows(grown.model, boosted.trees, sample, "its leaves hold their very residuals" if fit else None)
+    """Raise a ValueError if a boosted model that came fitted seems to have been grown on the rows of ``grown.sample``.
+
+    ``grown`` has the model, and the sample as the model reads it.
+    """
+    boosted = additive(grown.model)
+    sample = grown.sample
+    fits = steps_fit(boosted, sample.X, sample.y, sample.weights)
+    evidence = "its leaves hold their very residuals" if fits else None
+    refuse_seen_rows(grown.model, boosted.trees, sample, evidence)
 
 
 def rounds_of(model: Any) -> dict[str, Any]:
-    """Return the parameters that give a refit as many rounds as a scikit-learn model that stopped early; else {}."""
+    """Return the parameters, by name, by which a refit has as many rounds as a fitted ``model``.
+
+    They are empty unless the model is of scikit-learn and stopped early.
+    """
     if library_of(model) != "sklearn":
         return {}
     if getattr(model, "do_early_stopping_", False):
@@ -152,22 +172,27 @@ def rounds_of(model: Any) -> dict[str, Any]:
 
 
 def folds_in_leaves(models: Iterable[Grown], rows: ResidualRows, fold: np.ndarray) -> Iterator[Fold]:
-    """Yield a `Fold` for each fold of raw ``rows``: all other folds are its counted rows, its own are the others.
+    """Yield a `Fold` for each fold of raw ``rows``, whose counted rows are all other folds.
 
-    ``fold [rows]`` numbers the folds. The leaves are those of the k-th of ``models`` for the k-th fold, whose rows that
-    model has not seen; one model may be repeated for all folds.
+    ``fold [rows]`` has the number of each row's fold. The k-th of ``models`` has not seen the rows of the k-th fold,
+    and its leaves are read for that fold; one model may be repeated for all folds.
     """
-    last_grown, leaves, model = None, np.zeros((0, 0), np.uint8), cast(Any, None)
+    last_grown = None
+    leaves = np.zeros((0, 0), np.uint8)
+    model = cast(Any, None)
     for k, grown in zip(np.unique(fold), models, strict=False):
         if grown is not last_grown:  # folds that share a model share its leaves
-            last_grown, model = grown, additive(grown.model)
+            last_grown = grown
+            model = additive(grown.model)
             leaves = _leaves(model, grown.read(rows.X))
-        counted, others = ((leaves[:, mask], rows.residual[mask], rows.weight[mask]) for mask in (fold != k, fold == k))
+        in_fold = fold == k
+        counted = (leaves[:, ~in_fold], rows.residual[~in_fold], rows.weight[~in_fold])
+        others = (leaves[:, in_fold], rows.residual[in_fold], rows.weight[in_fold])
         yield Fold(*counted, *others, model.trees.n_nodes)
 
 
 def _leaves(model: AdditiveTrees, X: Any) -> np.ndarray:
-    """Return the leaf of each row in each tree, ``[trees rows]``, as the smallest unsigned integers that hold it."""
+    """Return the leaf that each row of X reaches in each tree, ``[trees rows]``, in the narrowest unsigned type."""
     leaves = np.asarray(leaf_index(model.trees, X))
     return np.ascontiguousarray(leaves.T.astype(np.min_scalar_type(model.trees.n_nodes)))
 
@@ -180,13 +205,14 @@ def scales_and_law(
     score: str,
     ranked: ResidualRows | None,
 ) -> tuple[LeafScales, NumberLaw, np.ndarray, np.ndarray]:
-    """Return a boosted model's scales, the law of its errors, the position of each residual's row, and s of each row.
+    """Return (scales, law, positions, s) for a boosted model: scales of its leaves, and the law of its errors.
 
     ``law`` and ``score`` are the regressor's ``law`` and ``learn_by``. Steps of the leaves are learned from the
     residuals of ``leaf_rows``. ``folds`` are the same rows by folds; from them the steps' shrinkage and gain, the
     number of trees with steps, and the floor are learned. ``ranked`` are further rows, whose residuals a conformal law
-    ranks. Where ``ranked`` is None, the law has the residuals of the folds, and positions and s ``[rows]`` are those of
-    the rows one fold after another.
+    ranks; None: the law has the residuals of the folds. Positions ``[rows]`` are those of the law's residuals among the
+    rows, and s ``[rows]`` has the scale of each row's error. The rows are ``ranked``, or for None those of the folds,
+    one fold after another.
     """
     has_few_rows = len(leaf_rows.residual) < FEW_ROWS
     if has_few_rows and law != "residuals":
@@ -196,26 +222,28 @@ def scales_and_law(
         )
     scale = learn_scale(folds, score, constant=has_few_rows or law == "residuals")
     leaves = _leaves(model, leaf_rows.X)
-    n_nodes, n_trees_with_steps = model.trees.n_nodes, trees_of(scale.length, model.n_trees)
-    base, (steps,) = scale_steps(leaves, leaf_rows.residual, leaf_rows.weight, (scale.shrinkage,), n_nodes)
+    n_trees_with_steps = trees_of(scale.length, model.n_trees)
+    base, (steps,) = scale_steps(leaves, leaf_rows.residual, leaf_rows.weight, (scale.shrinkage,), model.trees.n_nodes)
     steps[n_trees_with_steps:] = 0
     steps *= scale.gain
     spread = float(np.average(leaf_rows.residual**2, weights=leaf_rows.weight))
+    base = base if n_trees_with_steps else 0.0
     # Where all residuals are 0, log s² takes its lower limit, so that the floor alone remains.
-    base = (base if n_trees_with_steps else 0.0) + math.log(scale.factor) if spread > 0 else -LARGEST_LOG
+    base = base + math.log(scale.factor) if spread > 0 else -LARGEST_LOG
     scales = LeafScales(scale_table(model, base, steps, scale.floor, spread))
     fitted_law = scale_law(scale, spread, by_rank=law == "conformal")
     if ranked is None:
         return scales, fitted_law, scale.order, scale.deviation
     deviation = fitted_law.deviation(scales.answer(ranked.X))
     ranked_z = ranked.residual / deviation
-    weight = None if (ranked.weight == ranked.weight[:1]).all() else ranked.weight  # equal weights count as none
+    weigh_alike = (ranked.weight == ranked.weight[:1]).all()
+    weight = None if weigh_alike else ranked.weight
     residuals, weights = in_order(ranked_z, weight)
     return scales, fitted_law._replace(residuals=residuals, weights=weights), order_of(ranked_z, weight), deviation
 
 
 class BoostedNumbers:
-    """Mixin of `UncertainForestRegressor`: how it is fitted with a boosted model."""
+    """Mixin of `UncertainForestRegressor`: the steps of ``fit`` for a boosted model."""
 
     law: str
     counts: str
@@ -226,15 +254,15 @@ class BoostedNumbers:
     _keep: Callable[[Grown], None]
 
     def _check_boosted(self, model: Any, frozen: bool) -> None:
-        """Raise a ValueError for settings, of this estimator or of the model, that boosted models cannot have.
+        """Raise a ValueError if a setting, of this estimator or of the boosted ``model``, does not suit such a model.
 
         ``frozen`` says whether the model came fitted.
         """
         name = type(model).__name__
-        option = not frozen and library_of(model) in ("xgboost", "lightgbm") and "early_stopping_rounds"
-        if option and model.get_params().get(option):
+        watches_rows = not frozen and library_of(model) in ("xgboost", "lightgbm")
+        if watches_rows and (early_stopping := model.get_params().get("early_stopping_rounds")):
             raise ValueError(
-                f"estimator is a {name} with {option}={model.get_params()[option]}, which needs rows to watch; fit "
+                f"estimator is a {name} with early_stopping_rounds={early_stopping}, which needs rows to watch; fit "
                 "gives it none. Fit it first, and pass it in a FrozenEstimator with rows that it has not seen; or set "
                 "n_estimators to the rounds that it took, and early_stopping_rounds=None."
             )
@@ -251,51 +279,62 @@ class BoostedNumbers:
     def _fit_boosted(
         self, grow: Callable[..., Grown], sample: Sample, frozen: bool, counts: str
     ) -> tuple[UnseenAnswers, np.ndarray | None]:
-        """Fit scales of leaves, and the law of errors, to residuals of rows that their model has not seen.
+        """Fit scales of leaves, and the law of errors, to residuals of rows that the model has not seen.
 
-        ``grow(sample, **settings)`` returns a model fitted to a sample, or the user's model if it came ``frozen``;
-        ``counts`` is as for the class, without ``"auto"``. Return the answers whose residuals the law has, and the
-        stratum of each residual ``[residuals]``, or None without strata.
+        Return the answers for the rows whose residuals the law has, and the stratum of each residual ``[residuals]``,
+        or None without strata. ``grow(sample, **settings)`` returns a model fitted to a sample, or the user's model if
+        it came fitted, as ``frozen`` says. ``counts`` is as for the class, without ``"auto"``.
         """
         grown, leaf_sample, ranked_sample, refits = self._fit_and_split(grow, sample, frozen, counts)
         fold = fold_numbers(leaf_sample, self.random_state)
         if refits:
             leaf_rows, models = cross_fitted_rows(grow, grown, leaf_sample, fold)
         else:
-            leaf_rows, models = residual_rows(grown, leaf_sample), repeat(grown)
+            leaf_rows = residual_rows(grown, leaf_sample)
+            models = repeat(grown)
         folds = folds_in_leaves(models, leaf_rows._replace(X=leaf_sample.X), fold)
         ranked = None if ranked_sample is None else residual_rows(grown, ranked_sample)
         boosted = additive(grown.model)
         scales, law, order, s = scales_and_law(boosted, leaf_rows, folds, self.law, self.learn_by, ranked)
         self._keep(grown)
         self.moments_, self.law_, self.forest_ = scales, law, None
-        self.bins_ = target_bins(sample.of(None, grown.target_map).y, self.n_bins, sample_weight=sample.weight)
+        transformed = sample.of(X=None, target_map=grown.target_map).y
+        self.bins_ = target_bins(transformed, self.n_bins, sample_weight=sample.weight)
         self.bound_ = BoundLaw(scales, self.bins_, None, law)
-        if ranked is None or ranked_sample is None:
-            by_fold = np.argsort(fold, kind="stable")  # the order of the folds' residuals, which the law ranks
-            ranked, ranked_sample, order, s = leaf_rows, leaf_sample, by_fold[order], s[np.argsort(by_fold)]
-        answered = ranked_sample.of(None, grown.target_map)
+        if ranked is None or ranked_sample is None:  # the law ranks the folds' residuals, one fold after another
+            ranked = leaf_rows
+            ranked_sample = leaf_sample
+            by_fold = np.argsort(fold, kind="stable")
+            order = by_fold[order]
+            s = s[np.argsort(by_fold)]
+        answered = ranked_sample.of(X=None, target_map=grown.target_map)
         moments = Moments(answered.y - ranked.residual, s**2, np.zeros(len(s)))
         residual_stratum = None if answered.stratum is None else answered.stratum[order]
-        return UnseenAnswers(moments, answered, np.ones((len(s), 1)), None, None), residual_stratum
+        answers = UnseenAnswers(moments, answered, p=np.ones((len(s), 1)), bin_weight=None, bin_mask=None)
+        return answers, residual_stratum
 
     def _fit_and_split(
         self, grow: Callable[..., Grown], sample: Sample, frozen: bool, counts: str
     ) -> tuple[Grown, Sample, Sample | None, bool]:
-        """Return the model, the rows for scales of leaves, unseen rows for a conformal law to rank, and a bool.
+        """Return (model, sample for scales, sample to rank, whether residuals of the sample for scales need refits).
 
-        The arguments are those of `_fit_boosted`. The bool says whether the model has seen the rows for scales, so that
-        their residuals need refits. The rows to rank are None where the law takes the residuals of the rows for scales.
+        The arguments are those of `_fit_boosted`. Scales of leaves are learned from the first sample; its residuals
+        need refits if the model has seen it. A conformal law ranks the residuals of the second sample, which the model
+        has not seen; None if the law takes the residuals of the first.
         """
         by_rank = self.law == "conformal"
         if frozen:
             grown = grow(sample)
             check_residuals_unseen(grown)
+            if not by_rank:
+                return grown, sample, None, False
             # Ranks need rows that neither the model nor its scales have seen.
-            leaf_sample, ranked_sample = split(sample, 0.5, self.random_state) if by_rank else (sample, None)
+            leaf_sample, ranked_sample = split(sample, 0.5, self.random_state)
             return grown, leaf_sample, ranked_sample, False
         if counts != "held_out":
             return grow(sample), sample, None, True
         fit_sample, held_out = split(sample, self.held_out_size, self.random_state)
         grown = grow(fit_sample)
-        return (grown, fit_sample, held_out, True) if by_rank else (grown, held_out, None, False)
+        if by_rank:
+            return grown, fit_sample, held_out, True
+        return grown, held_out, None, False

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import Explanation
 from jaxunc.counting import warn_of_pure_leaves
@@ -12,6 +11,7 @@ from jaxunc.inference import BoundForest, bind
 from jaxunc.scorers import Interval
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
+from ._checked_data import check_fitted
 from ._counted_forest import CountedForest
 from ._transaction import as_transaction
 
@@ -19,9 +19,9 @@ from ._transaction import as_transaction
 class CautiousForestClassifier(CountedForest):
     """A forest that predicts a set of classes: one where its trees are sure, several where they are not.
 
-    A tree is sure of a class c that its leaf would still prefer if the leaf held s more instances of any other class:
-    n_c - n_c' ≥ s for its counts n. Else the tree abstains. A class is left out of the set if trees with half of the
-    mass prefer another class.
+    A tree is sure of a class c if its leaf would still prefer c with s more instances of any other class. For the
+    leaf's counts n this is n_c - n_c' ≥ s. Else the tree abstains. A class is left out of the set if trees with half of
+    the mass prefer another class.
 
     Parameters
     ----------
@@ -157,8 +157,9 @@ class CautiousForestClassifier(CountedForest):
         sample = self._fit_forest(X, y, sample_weight, lambda *_, **__: combiner, groups)
         warn_of_pure_leaves(self.forest_, self.counts)
         self._bind(combiner)
-        if (answer := self._keep_out_of_bag(sample)) is not None:
-            self.oob_set_ = np.asarray(answer.membership)
+        oob_answer = self._keep_out_of_bag(sample)
+        if oob_answer is not None:
+            self.oob_set_ = np.asarray(oob_answer.membership)
         return self
 
     def predict_set(
@@ -218,6 +219,7 @@ class CautiousForestClassifier(CountedForest):
         return Interval(*map(np.asarray, self._answer(X).interval))
 
     def _probability_and_class(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """Return probabilities ``[instances classes]``, and the positions of `predict`'s classes ``[instances]``."""
         answer = self._answer(X)
         return np.asarray(answer.probability), np.asarray(answer.predicted)
 
@@ -231,20 +233,27 @@ class CautiousForestClassifier(CountedForest):
         return self.classes_[predicted]
 
     def explain(self, X: InstancesLike) -> Explanation:
-        """Explain each set (`ExplainedVote`): shares of mass for each class and for none, largest s that decides."""
-        check_is_fitted(self, "forest_")
+        """Return the reasons for the set of each instance of ``X``, by `jaxunc.ExplainedVote`.
+
+        These are the shares of mass for each class and for none, and the largest s at which the set is a single class.
+        Votes are by the s and the mass of the fit.
+        """
+        check_fitted(self, "forest_")
         bound = bind(self.forest_, self.combiner_.explained())  # by the fit's s and mass: parameters may have changed
         return Explanation(*map(np.asarray, bound(self._instances(X))))
 
     def _answer(self, X) -> CautiousAnswer:
-        check_is_fitted(self, "forest_")
+        """Return the combiner's answer for instances X: sets, intervals and probabilities."""
+        check_fitted(self, "forest_")
         return self.bound_(self._instances(X))
 
     def _check_parameters(self) -> None:
+        """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
         self._check_forest_parameters()
         self._make_combiner()
 
     def _make_combiner(self) -> CautiousReport:
+        """Return the combiner of the parameters ``s`` and ``mass``; raise a ValueError for several numbers ``s``."""
         if np.ndim(self.s) != 0:
             raise ValueError(f"s has shape {np.shape(self.s)}; pass one number, and fit again for another.")
         return CautiousReport(self.s, self.mass)

@@ -12,13 +12,11 @@ from jaxunc.counting import (
     TooFewUnseenError,
     check_enough_unseen,
     has_bags,
-    oob_mask,
     ungrouped_mask,
     warn_of_pure_leaves,
 )
 from jaxunc.decisions import Calibration
 from jaxunc.forest import Forest
-from jaxunc.interop import n_rows
 from jaxunc.learning import FEW_TREES, fit_combiner, make_oob_dataset
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
 from jaxunc.voting import Criterion, Population, VoteResult, fit_vote_prior, out_of_bag_votes, predict_until_settled
@@ -216,9 +214,13 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         return self
 
     def _take(self, name: Any) -> None:
-        """Bind the combiner ``name``, a name or an object. Warn of leaves that are pure since their rows grew them."""
-        warn_of_pure_leaves(self.forest_, self.counts)
-        forest, settings = self.forest_, {"n_samples": self.forest_.n_samples, "n_trees": self.forest_.n_trees}
+        """Bind a combiner, given by ``name`` or as an object, to the forest; warn if leaves are pure.
+
+        Leaves that count rows which did not grow them give no warning.
+        """
+        forest = self.forest_
+        warn_of_pure_leaves(forest, self.counts)
+        settings = {"n_samples": forest.n_samples, "n_trees": forest.n_trees}
         self._bind(combiner_for(name, self.combiner_options, forest.prior, **settings))
 
     def predict_polled(
@@ -233,7 +235,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         prior: NumbersLike | Literal["fitted"] = 1.0,
         training: tuple[InstancesLike, LabelsLike] | None = None,
     ) -> VoteResult:
-        """Return labels by majority vote; each instance asks trees until its winner is settled with this confidence.
+        """Return labels by majority vote; each instance asks trees until its winner is settled with ``confidence``.
 
         Each tree votes for its leaf's largest class, by the chosen ``counts``, whatever the combiner is. So `predict`
         may differ, and so may the forest's own ``predict``, which takes the largest mean probability. A tree whose leaf
@@ -308,15 +310,19 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
                 "that this classifier asks. Call fit again."
             )
         X, y = self._instances(training[0]), training[1]
-        mask = oob_mask(self._forest_model, n_rows(X), X=X, y=y, groups=self._rows_of_fit().groups_of(X))
-        position, labels = class_positions(self.forest_.class_labels, y), self.forest_.class_labels
+        mask = self._unseen_by(self._forest_model, training[0], X, y)
+        labels = self.forest_.class_labels
+        position = class_positions(labels, y)
         mask_without_groups = ungrouped_mask(self._forest_model, len(position), X, y)
         check_enough_unseen(mask, mask_without_groups, position, labels)
         votes = out_of_bag_votes(self.forest_, X, mask)
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)
 
     def _default_name(self, X, y, sample_weight) -> str:
-        """Return the default combiner's name for data of ``fit``: "learned" where the class says so, else "mixture"."""
+        """Return the name of the default combiner for the arguments of ``fit``: "learned" or "mixture".
+
+        The notes of the class say when it is "learned". Raises a ValueError for options of a combiner without a name.
+        """
         model = self._model()[0]
         if self.combiner_options:
             raise ValueError("combiner_options need a combiner: name one by combiner, such as combiner='evidence'.")
@@ -326,11 +332,15 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         return "learned" if knows_bags and suits_learning and equal_weights else _UNLEARNED
 
     def _check_parameters(self) -> None:
+        """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
         self._check_forest_parameters()
         check_combiner(self.combiner, self.combiner_options, further=("learned",))
 
     def _check_learning(self, X) -> None:
-        """Raise a ValueError unless parameters, model and ``X`` (None: no data) suit ``combiner="learned"``."""
+        """Raise a ValueError unless the parameters, the model and the rows X suit ``combiner="learned"``.
+
+        X is None if ``fit`` was given no rows.
+        """
         if self.counts not in ("inbag", "held_out"):
             raise ValueError(
                 f"combiner='learned' chooses its counts itself; counts={self.counts!r} is none of its options. Take "
@@ -356,33 +366,44 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
 
         Pure leaves need no warning, since the weight of a leaf is learned.
         """
-        model, weight = self._forest_model, sample.sample_weight
+        model = self._forest_model
+        weight = sample.sample_weight
         if not holds_counts(sample.forest):
             # The trees have not seen the rows that they count: each row is answered without its own label.
-            model, weight, source = self.forest_, sample.counted_weight, {"source": "leave_one_out"}
+            model = self.forest_
+            weight = sample.counted_weight
+            source: dict[str, Any] = {"source": "leave_one_out"}
         elif self.counts == "held_out":
             is_held_out = not self._model()[1]  # `fit` itself held the rows out
             model = sample.forest if is_foreign(model) else model
-            source: dict[str, Any] = {"source": "held_out", "allow_leaks": is_held_out}
+            source = {"source": "held_out", "allow_leaks": is_held_out}
         else:
             source = {"counts": "both" if has_bags(model) else "inbag"}
         forest = model if isinstance(model, Forest) else sample.forest
         rows = make_oob_dataset(model, forest, sample.X, sample.y, sample_weight=weight, groups=sample.groups, **source)
         self.forest_ = rows.forest
         self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows)
-        self.combiner_, self.bound_ = self.learned_.combiner, rows.bind(self.learned_.combiner)
-        row_weight = np.asarray(rows.weight)[: rows.n]  # behind its n rows the dataset is padded
-        has_answer = (np.asarray(rows.histograms.times)[: rows.n].sum(axis=1) > 0) & (row_weight > 0)
-        probability, y = rows.answer(self.combiner_).probability, np.asarray(rows.y)[: rows.n]
+        self.combiner_ = self.learned_.combiner
+        self.bound_ = rows.bind(self.combiner_)
+        # Behind its n rows the dataset is padded.
+        y = np.asarray(rows.y)[: rows.n]
+        row_weight = np.asarray(rows.weight)[: rows.n]
+        trees_of_row = np.asarray(rows.histograms.times)[: rows.n].sum(axis=1)
+        has_answer = (trees_of_row > 0) & (row_weight > 0)
+        probability = rows.answer(self.combiner_).probability
         rank_weight = None if sample.sample_weight is None else row_weight
         if rank_weight is not None and weight is not sample.sample_weight:
             # Leaves count by class weights, too, and ranks do not: each class gets back the sum of its sample weights.
-            count_weight, sample_weight = (np.asarray(weights, float) for weights in (weight, sample.sample_weight))
             position = class_positions(self.forest_.class_labels, sample.y)
-            rank_weight = rank_weight * (np.bincount(position, sample_weight) / np.bincount(position, count_weight))[y]
+            sample_weights = np.bincount(position, np.asarray(sample.sample_weight, float))
+            count_weights = np.bincount(position, np.asarray(weight, float))
+            rank_weight = rank_weight * (sample_weights / count_weights)[y]
         self.calibration_ = Calibration.kept(probability, y, has_answer, rank_weight)
 
 
 def _pool_for(prior, *, n_samples, n_trees: int) -> LearnedPool:
-    """Return a pool that has not learned, with equal priors for the classes of ``prior``; nothing else is read."""
+    """Return a pool that has not learned, with an equal prior for each class of ``prior [classes]``.
+
+    The numbers ``n_samples`` and ``n_trees``, which other combiners need, are not read.
+    """
     return LearnedPool(np.full(len(prior), 1 / len(prior)))

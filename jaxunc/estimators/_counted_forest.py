@@ -48,12 +48,12 @@ from ._raw_rows import ReadsRows
 
 
 class CountedSample(NamedTuple):
-    """The instances that leaves count, as the forest reads them, and the forest before they are counted."""
+    """The instances that leaves count, as the forest reads them, and the forest before they were counted."""
 
     forest: Forest  # the forest with its in-bag counts; without counts where its leaves hold values
     X: Any
     y: Any
-    sample_weight: Any
+    sample_weight: Any  # weights that ``fit`` was given, of these instances; None where all are 1
     counted_weight: np.ndarray | None  # weight of each instance in the counts; None where all are 1
     mask: np.ndarray | None  # whether a tree counts an instance, ``[instances trees]``; None if all trees count all
     groups: np.ndarray  # number of each instance's group: an instance is answered by counts without its whole group
@@ -81,7 +81,8 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         """
         for name in ("oob_decision_function_", "oob_score_", "oob_set_", "calibration_"):
             vars(self).pop(name, None)
-        self._chosen, (_, model, is_fitted) = self._choices(), self._open()
+        self._chosen = self._choices()
+        _, model, is_fitted = self._open()
         check_counts_mode(self.counts, model, has_data=X is not None or not is_fitted)
         if is_fitted:
             forest, data = self._take_forest(X, y, sample_weight, groups, learns)
@@ -89,7 +90,8 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             forest, data = self._grow_forest(X, y, sample_weight, groups, learns, combiner_for)
         model = self._forest_model
         self.classes_ = classes_of(model, forest)
-        labelled, class_weight = LabelledRows(*data), class_weight_of(model) if forest.n_classes == 2 else None
+        labelled = LabelledRows(*data)
+        class_weight = class_weight_of(model) if forest.n_classes == 2 else None
         self.forest_, mask, weights = counted_forest(forest, model, self.counts, labelled, class_weight=class_weight)
         self._check_prior()
         of_fit = RowsOfFit(
@@ -103,19 +105,20 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         return CountedSample(forest, labelled.X, labelled.y, labelled.sample_weight, weights, mask, labelled.groups)
 
     def _take_forest(self, X, y, sample_weight, groups, learns: bool) -> tuple[Forest, tuple]:
-        """Return the forest of a model that came fitted, and the data that its leaves count.
+        """Return the forest of a model that came fitted, and (rows, labels, weights, group numbers) for its leaves.
 
-        The data are (rows, labels, weights, group numbers), and the arguments those of `_fit_forest`.
+        The arguments are those of `_fit_forest`.
         """
         model_or_pipeline, model, _ = self._open()
-        self._steps, self._raw_types = copy_steps(model_or_pipeline), None
+        self._steps = copy_steps(model_or_pipeline)
+        self._raw_types = None
         X = known_to_sklearn(X) if self._steps else X
         warn_of_threshold(self.estimator)
         forest = forest_of(model)
         X, y, sample_weight = self._take_data(model, forest, X, y, sample_weight)
         self.estimator_ = model_or_pipeline
-        looks_for_copies, columns = learns or self.counts in ("oob", "held_out"), forest.trees.columns
-        group_numbers = self._number_groups(X, y, sample_weight, groups, looks_for_copies, columns)
+        looks_for_copies = learns or self.counts in ("oob", "held_out")
+        group_numbers = self._number_groups(X, y, sample_weight, groups, looks_for_copies, forest.trees.columns)
         return forest, (X, y, sample_weight, group_numbers)
 
     def _grow_forest(
@@ -126,22 +129,27 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         The arguments are those of `_fit_forest`.
         """
         model_or_pipeline, model, _ = self._open()
-        self._steps, self._raw_types = steps_of(model_or_pipeline), None
+        self._steps = steps_of(model_or_pipeline)
+        self._raw_types = None
         X = known_to_sklearn(X) if self._steps else X
         check_model_counts(self.counts, model)
         X, y, sample_weight = self._training_data(X, y, sample_weight)
-        looks_for_copies, group_numbers = learns or self.counts in ("oob", "held_out"), None
-        raw_rows, holds_out = X, self.counts == "held_out"
+        raw_rows = X
+        holds_out = self.counts == "held_out"
+        looks_for_copies = learns or self.counts in ("oob", "held_out")
+        group_numbers = None
         if holds_out:  # otherwise rows of weight 0 stay, since bags hold positions among all rows
             X, y, sample_weight, groups = drop_weightless_rows(X, y, sample_weight, groups)
             output = self._transform_all(model_or_pipeline, X, y, sample_weight, groups)
             group_numbers = self._number_groups(output, y, sample_weight, groups, looks_for_copies)
         elif not self._steps:
             group_numbers = self._number_groups(X, y, sample_weight, groups, looks_for_copies)
-        self.estimator_, (X, y, sample_weight), group_numbers = self._grow(
+        self.estimator_, data, group_numbers = self._grow(
             model_or_pipeline, X, y, sample_weight, group_numbers, combiner_for
         )
-        if self._steps and not holds_out:  # rows with the same output are copies, even if their inputs differ
+        X, y, sample_weight = data
+        # Of a pipeline rows with the same output are copies, even if their inputs differ: only now they are known.
+        if self._steps and not holds_out:
             output = self._transform(raw_rows) if groups is None and looks_for_copies else X
             group_numbers = self._number_groups(output, y, sample_weight, groups, looks_for_copies)
         return forest_of(self._forest_model), (X, y, sample_weight, group_numbers)
@@ -149,22 +157,27 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     def _number_groups(
         self, X, y, sample_weight, groups, looks_for_copies: bool, columns: Columns | None = None
     ) -> np.ndarray | None:
-        """Return the number of each instance's group ``[instances]``, by the labels ``groups``; None if X is None.
+        """Return the number of each instance's group ``[instances]``, by its label in ``groups``; None if X is None.
 
-        Without ``groups`` the copies of a row are a group if ``looks_for_copies``; else each row is a group. Copies
-        have equal labels ``y``, and rows of weight 0 stay alone. Rows are compared as a forest's ``columns`` code them,
-        or as numbers if ``columns`` is None.
+        Without ``groups``, a row and its copies are a group if ``looks_for_copies``; else each row is a group. Copies
+        have equal labels ``y``, and a row of weight 0 is a group by itself. Rows are compared as a forest's ``columns``
+        code them, or as numbers if ``columns`` is None.
         """
         if X is None:
             return None
-        group_numbers = None if groups is None else as_groups(groups, len(y))
-        if groups is None and looks_for_copies:
+        if groups is not None:
+            group_numbers = as_groups(groups, len(y))
+        elif looks_for_copies:
             values = encode_rows(X, Columns(X.shape[1]) if columns is None else columns).values
             group_numbers = rows_together(values, np.unique(y, return_inverse=True)[1], weight=sample_weight)
+        else:
+            group_numbers = None
         return np.arange(len(y)) if group_numbers is None else group_numbers
 
     def _bind(self, combiner: Combiner) -> None:
-        self.combiner_, self.bound_ = combiner, bind(self.forest_, combiner)
+        """Keep a combiner, and bind it to the forest."""
+        self.combiner_ = combiner
+        self.bound_ = bind(self.forest_, combiner)
 
     def _take_data(self, model: Any, forest: Forest, X, y, sample_weight) -> tuple[Any, Any, Any]:
         """Return rows X, labels y and weights, checked, for a fitted model's forest to count; all None if X is None."""
@@ -178,7 +191,10 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         return data
 
     def _keep_columns(self, X, model: Any, columns: Columns) -> None:
-        """Keep the number of the columns that a fitted model reads, and their names where they have some."""
+        """Keep the number of the columns of rows X that a fitted model reads, and their names if they have any.
+
+        ``columns`` are those of the model's forest. X is read for the types of a pipeline's raw columns alone.
+        """
         vars(self).pop("feature_names_in_", None)
         if self._steps:
             self._take_raw_columns(X, self._open().whole)
@@ -209,32 +225,40 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         check_seed(self.random_state)
 
     def _grow(self, model_or_pipeline, X, y, sample_weight, groups, combiner_for: Callable[..., Combiner]):
-        """Return a fitted copy of a model or pipeline, and the data that its leaves are to count.
+        """Return (fitted copy, data to count, group numbers) of a model or pipeline that is fitted to rows X.
 
-        The data are a tuple (rows as the forest reads them, labels, weights), and then the rows' group numbers. For
-        held-out counts the copy is fitted to the rows that are not returned. ``groups`` numbers the group of each row
-        of X; None where they are numbered later. ``combiner_for``, as for `_fit_forest`, is called only to check the
-        combiner.
+        The data are a tuple (rows as the forest reads them, labels, weights), and the third item has the number of each
+        such row's group. For held-out counts they are a part of the rows, and the copy is fitted to the other part.
+        ``groups [rows]`` has the number of each row's group in X; None if groups are numbered later. ``combiner_for``,
+        as for `_fit_forest`, is called only to check the combiner.
         """
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
         # A wrong combiner is refused before the work of growing.
         prior = np.full(len(classes), 1 / len(classes))
-        combiner_for(prior, n_samples=len(y), n_trees=n_trees_of(opened(model_or_pipeline).forest, len(classes)))
-        fit_data, count_data = (X, y, sample_weight), None
+        n_trees = n_trees_of(opened(model_or_pipeline).forest, len(classes))
+        combiner_for(prior, n_samples=len(y), n_trees=n_trees)
+        data = (X, y, sample_weight)
         random_state = check_random_state(self.random_state)
-        if self.counts == "held_out":
-            data = (X, y, sample_weight)
-            take = lambda rows: tuple(None if array is None else _safe_indexing(array, rows) for array in data)
-            fit_rows, count_rows = held_out_split(y, self.held_out_size, random_state, as_groups(groups, len(y)))
-            fit_data, count_data, groups = take(fit_rows), take(count_rows), groups[count_rows]
         seed = None if self.random_state is None else random_state  # None leaves the forest's own seed
-        model_or_pipeline, X = self._fit_copy(model_or_pipeline, fit_data, seed)
+        if self.counts != "held_out":
+            fitted, X = self._fit_copy(model_or_pipeline, data, seed)
+            if self._steps:
+                self._steps = steps_of(fitted)
+            return fitted, (X, y, sample_weight), groups
+
+        def take(rows: np.ndarray) -> tuple[Any, ...]:
+            return tuple(None if array is None else _safe_indexing(array, rows) for array in data)
+
+        fit_rows, count_rows = held_out_split(y, self.held_out_size, random_state, as_groups(groups, len(y)))
+        fit_data = take(fit_rows)
+        X, y, sample_weight = take(count_rows)
+        groups = groups[count_rows]
+        fitted, _ = self._fit_copy(model_or_pipeline, fit_data, seed)
         if self._steps:
-            self._steps = steps_of(model_or_pipeline)
-            if count_data is not None:
-                count_data = (self._transform_to_numbers(count_data[0]), *count_data[1:])
-        return model_or_pipeline, (X, *fit_data[1:]) if count_data is None else count_data, groups
+            self._steps = steps_of(fitted)
+            X = self._transform_to_numbers(X)
+        return fitted, (X, y, sample_weight), groups
 
     def _check_prior(self) -> None:
         """Raise a ValueError if no instance of some class is counted."""
@@ -246,10 +270,11 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             )
 
     def _keep_out_of_bag(self, sample: CountedSample) -> Any:
-        """Set ``oob_decision_function_`` and ``oob_score_``, and return the combiner's out-of-bag answer.
+        """Keep what out-of-bag or held-out counts say of the counted instances in ``sample``.
 
-        ``sample`` holds the counted instances. Unless counts are out-of-bag, neither is set, and the answer is None.
-        ``calibration_`` is set for out-of-bag and for held-out counts.
+        With out-of-bag counts, keep ``oob_decision_function_``, ``oob_score_`` and ``calibration_``, and return the
+        combiner's out-of-bag answer. With held-out counts keep ``calibration_`` alone. Return None without out-of-bag
+        counts.
         """
         if sample.mask is None and (self.counts != "held_out" or hasattr(self, "calibration_")):
             return None
@@ -271,30 +296,35 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             self.oob_decision_function_ = np.where(has_tree[:, None], answer.probability, np.nan)
             self._keep_calibration(answer.probability, sample, has_tree)
         is_right = np.equal(self.classes_[np.asarray(answer.predicted)], sample.y)
-        weights = has_tree * (np.ones(len(has_tree)) if sample.sample_weight is None else sample.sample_weight)
+        sample_weight = np.ones(len(has_tree)) if sample.sample_weight is None else sample.sample_weight
+        weights = has_tree * sample_weight
         self.oob_score_ = float(np.average(is_right, weights=weights)) if weights.any() else float("nan")
         return answer
 
     def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any, np.ndarray | None]:
-        """Return the rows' probabilities ``[rows classes]`` by trees that have not seen them, and which rows have any.
+        """Return (probabilities, rows, weights) for calibration rows X with labels ``y``, whose labels no answer knows.
 
-        Rows of the fit are answered by their out-of-bag trees, a mask ``[rows]`` says which have any, and their weights
-        in the fit come third. Other rows are answered by all trees, and a slice selects them all. Raises a ValueError
-        for rows whose labels ``y`` the leaves count.
+        Probabilities are ``[rows classes]``. Rows of the fit are answered by their out-of-bag trees. The second item is
+        then the mask ``[rows]`` of rows that have such trees, and the third has the rows' weights in the fit. Other
+        rows are answered by all trees. The second item is then a slice that selects all, and the third is None. Raises
+        a ValueError for rows whose labels the leaves count.
         """
-        rows, model = self._instances(X), self._forest_model if hasattr(self, "estimator_") else None  # files keep none
+        rows = self._instances(X)
+        model = self._forest_model if hasattr(self, "estimator_") else None  # files keep none
         forest = self.forest_ if model is None else forest_of(model)
         if not trees_agree(forest, self.forest_):
-            model, forest = None, self.forest_  # it was fitted again since, and tells nothing of the trees that answer
-        of_fit, has_calibration = self._rows_of_fit(), hasattr(self, "calibration_")
-        groups = of_fit.groups_of(X)
+            # The model was fitted again since, and tells nothing of the trees that answer.
+            model = None
+            forest = self.forest_
+        of_fit = self._rows_of_fit()
         try:
-            mask = oob_mask(model, n_rows(X), X=rows, y=y, groups=groups) if has_bags(model) else None
+            mask = self._unseen_by(model, X, rows, y) if has_bags(model) else None
         except ValueError:  # other rows than those of the fit
             mask = None
         if mask is None:
             self._refuse_leaks(model, forest, X, rows, y)
             return self._probability_and_class(X)[0], slice(None), None
+        has_calibration = hasattr(self, "calibration_")
         if of_fit.counts != "inbag" or has_calibration:
             kept = "leave it out: the model has kept what they say."
             raise ValueError(
@@ -304,15 +334,37 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         probability = np.asarray(self.bound_.answer(rows, tree_mask=mask).probability)
         return probability, mask.any(axis=1), of_fit.weight
 
+    def _unseen_by(self, model: Any, X: Any, rows: Any, y: Any) -> np.ndarray:
+        """Return the `oob_mask` ``[instances trees]`` of the fitted ``model``, by the groups that ``fit`` was given.
+
+        ``X`` holds raw rows, ``rows`` the same as the forest reads them, and ``y`` their labels. Groups are left out,
+        with a warning, if ``fit`` was given those of other rows: a model that came fitted may have got any rows.
+        """
+        of_fit = self._rows_of_fit()
+        groups = of_fit.groups
+        if groups is not None:
+            are_those = n_rows(X) == len(y) == len(groups) and of_fit.are_rows(self._hash_rows(X, y))
+            groups = groups if are_those else None
+        mask = oob_mask(model, n_rows(X), X=rows, y=y, groups=groups)
+        if groups is None and of_fit.groups is not None:
+            warn(
+                "the groups that fit was given are of other rows than those that the forest was grown on, which are "
+                "taken without groups: each is answered by all trees that have not seen it or a copy of it. Call fit "
+                "with the rows of the forest, and their groups."
+            )
+        return mask
+
     def _refuse_leaks(self, model: Any, forest: Forest, X: Any, rows: Any, y: Any) -> None:
         """Raise a ValueError if calibration rows are rows of this fit, or rows that a fitted forest was grown on.
 
         ``X`` holds raw rows, ``rows`` the same as the forest reads them, and ``y`` their labels. ``model`` is the
         fitted model, or None if a file did not keep it, and ``forest`` the model's before instances were counted.
         """
-        advice = ", or leave calibration out: what those of the fit say was kept" * hasattr(self, "calibration_")
-        by_bag = not advice and has_bags(model)
-        advice = ", or all of the fit in their order, which trees answer that have not seen them" if by_bag else advice
+        advice = ""
+        if hasattr(self, "calibration_"):
+            advice = ", or leave calibration out: what those of the fit say was kept"
+        elif has_bags(model):
+            advice = ", or all of the fit in their order, which trees answer that have not seen them"
         self._refuse_rows_of_fit(X, y, advice)
         if not self._rows_of_fit().came_fitted:
             return  # the rows of this fit are all that the trees have seen
@@ -321,16 +373,18 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             check_held_out(source, forest, rows, y, advice=f"Pass calibration rows that were held out{advice}.")
 
     def _hash_rows(self, X: Any, y: Any, sample_weight: Any = None) -> np.ndarray:
-        values, labels = encode_rows(self._instances(X), self.forest_.trees.columns).values, np.ravel(as_labels(y))
+        """Return a hash of each row of positive weight, as the forest reads it, with its label in y, ``[rows]``."""
+        values = encode_rows(self._instances(X), self.forest_.trees.columns).values
+        labels = np.ravel(as_labels(y))
         weight = check_weights(sample_weight, labels)
         rows = slice(None) if weight is None else weight > 0  # others are as new, and may be of no class of the forest
         return row_hashes(values[rows], class_positions(self.forest_.class_labels, labels[rows]))
 
     def _keep_calibration(self, probability: Any, sample: CountedSample, has_tree: Any = True) -> None:
-        """Keep ``calibration_``, the rows that conformal sets rank; nothing if ``probability`` is None.
+        """Keep ``calibration_``, the rows that conformal sets rank; keep nothing if ``probability`` is None.
 
-        ``probability [rows classes]`` is that of the sample's rows, each without its own label. Rows without a tree
-        (``has_tree`` is False) are left out.
+        ``probability [rows classes]`` has the answers for the sample's rows, each from counts without its own label.
+        Rows for which ``has_tree [rows]`` is False, which no tree answers, are left out.
         """
         if probability is not None:
             position = class_positions(self.forest_.class_labels, sample.y)

@@ -31,7 +31,7 @@ from ._forest_rows import Grown, Sample, UnseenAnswers, check_leaf_means, fold_n
 
 
 class ForestNumbers:
-    """Mixin of `UncertainForestRegressor`: how it is fitted with a forest, each of whose trees predicts the target."""
+    """Mixin of `UncertainForestRegressor`: the steps of ``fit`` for a forest, whose trees all predict the target."""
 
     law: str
     n_bins: int
@@ -47,13 +47,14 @@ class ForestNumbers:
     def _fit_forest(
         self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool, counts: str
     ) -> tuple[UnseenAnswers, np.ndarray | None]:
-        """Fit moments, bins and the law. Return the answers that the law is fitted to, and each residual's stratum.
+        """Fit moments of leaves, bins of targets and the law of residuals to a sample.
 
-        ``grow(sample)`` returns a model fitted to a sample, or the user's model if it came ``frozen``. ``counts`` is as
-        for the class, without ``"auto"``. The strata ``[residuals]`` are None without a column of strata.
+        Return the answers whose residuals the law is fitted to, and the stratum of each residual ``[residuals]``, or
+        None without strata. ``grow(sample)`` returns a model fitted to a sample, or the user's model if it came fitted,
+        as ``frozen`` says. ``counts`` is as for the class, without ``"auto"``.
         """
         answers = self._answer_unseen(grow, sample, frozen, counts)
-        moments, truth, weight = answers.moments, answers.sample.y, answers.sample.weight
+        truth = answers.sample.y
         if 0 < len(truth) < LEAST_ROWS and self.law != "bins":
             warn(
                 f"the law is fitted to {len(truth)} rows, of which few lie beyond any interval: 90 % ones hold less "
@@ -61,8 +62,9 @@ class ForestNumbers:
             )
         leaf_quantiles = lambda levels: self.bins_.quantile(answers.p, levels)
         # Without any unseen row there are no residuals, and quantiles are those of the leaves' targets.
-        law, spread = self.law if len(truth) else "bins", self.moments_.spread
-        self.law_ = fit_law(law, moments, truth, leaf_quantiles, spread, score=self.learn_by, sample_weight=weight)
+        law = self.law if len(truth) else "bins"
+        settings: Any = {"score": self.learn_by, "sample_weight": answers.sample.weight}
+        self.law_ = fit_law(law, answers.moments, truth, leaf_quantiles, self.moments_.spread, **settings)
         if self.law_.is_local:
             self._count_residuals(answers)
         self.bound_.law = self.law_
@@ -83,16 +85,21 @@ class ForestNumbers:
         return self._hold_out(grow(fitted), held_out)
 
     def _stratum_in_order(self, answers: UnseenAnswers) -> np.ndarray | None:
-        """Return the stratum of each residual of ``answers``, by ascending residuals; None without strata."""
+        """Return the stratum of each residual of ``answers``, in the order of the law's residuals; None without strata.
+
+        The law's residuals are divided by their deviations, and ascend.
+        """
         moments, sample = answers.moments, answers.sample
         if sample.stratum is None:
             return None
-        return sample.stratum[order_of((sample.y - moments.mean) / self.law_.deviation(moments), sample.weight)]
+        z = (sample.y - moments.mean) / self.law_.deviation(moments)
+        return sample.stratum[order_of(z, sample.weight)]
 
     def _oob_distribution(self, answers: UnseenAnswers, stratum: np.ndarray | None, n: int) -> NumberDistribution:
         """Return the distribution of the targets of all ``n`` rows of the fit, by trees that have not seen them.
 
-        ``answers`` are out-of-bag; rows without an answer get NaN. ``stratum [n]`` numbers strata; None without any.
+        ``answers`` are out-of-bag; rows without an answer get NaN. ``stratum [n]`` has the number of each row's
+        stratum; None without strata.
         """
         p = self._shares(self.forest_, answers.sample.X, answers.mask) if self.law_.is_local else answers.p
 
@@ -107,29 +114,31 @@ class ForestNumbers:
         return NumberDistribution(self.law_, self.bins_, moments, shares=fill(p), support=support, strata=stratum)
 
     def _intervals_held(self, answers: UnseenAnswers, coverage: float) -> np.ndarray | None:
-        """Return whether the interval of each answer, at this coverage, holds the row's target ``[rows]``.
+        """Return, for each answer, whether its interval at this ``coverage`` holds the row's target, bools ``[rows]``.
 
-        None for the law ``"neighbours"`` unless out of bag: leaves then count the residuals of these very rows.
+        Return None for the law ``"neighbours"`` unless answers are out of bag: leaves then count the residuals of these
+        very rows.
         """
-        if answers.rows is not None:
-            low, high = cast(NumberDistribution, self.oob_distribution_).interval(coverage)[answers.rows].T
+        if answers.rows is not None:  # out of bag
+            ends = cast(NumberDistribution, self.oob_distribution_).interval(coverage)[answers.rows]
         elif self.law_.is_local:
             return None
         else:
-            law, support, strata = self.law_, self.bound_.support, answers.sample.stratum
-            settings: Any = {"shares": answers.p, "support": support, "strata": strata}
-            low, high = NumberDistribution(law, self.bins_, answers.moments, **settings).interval(coverage).T
+            settings: Any = {"shares": answers.p, "support": self.bound_.support, "strata": answers.sample.stratum}
+            ends = NumberDistribution(self.law_, self.bins_, answers.moments, **settings).interval(coverage)
+        low, high = ends.T
         y = answers.sample.y if answers.sample.target is None else answers.sample.target
         return (low <= y) & (y <= high)
 
     def _keep_forest(
         self, grown: Grown, leaves: LeafMeans, times: Any, bin_weight: Any, bin_mask: Any = None
     ) -> LeafMeans:
-        """Keep the forest ``grown``, its ``leaves``' moments, and the bins of its rows; return the leaf means used.
+        """Keep a forest, the moments of its leaves, and the bins of the targets in them.
 
-        These are ``leaves``, but without variances where rounding would spoil them. ``times [rows]`` or ``[rows
-        trees]`` weighs rows in moments, and ``bin_weight [rows]`` in bins, where a tree counts the rows that
-        ``bin_mask [rows trees]`` marks. None stands for equal weights, and for all rows.
+        ``grown`` has the forest and its rows. Return ``leaves``, the forest's leaf means, or these without variances if
+        rounding would spoil the variances. ``times``, ``[rows]`` or ``[rows trees]``, weighs rows in moments, and
+        ``bin_weight [rows]`` weighs them in bins; None: all weigh alike. A tree counts a row in bins if
+        ``bin_mask [rows trees]`` is True; None: all trees do.
         """
         self._keep(grown)
         sample = grown.sample
@@ -144,9 +153,10 @@ class ForestNumbers:
     def _count(
         self, sample: Sample, bin_weight: np.ndarray | None, bin_mask: np.ndarray | None, *, tails: bool = True
     ) -> None:
-        """Keep bins of ``sample.y``, the forest whose leaves count them, and the law bound to that forest.
+        """Keep bins of ``sample.y``, the forest whose leaves count these bins, and the law bound to that forest.
 
-        ``bin_weight`` and ``bin_mask`` are as for `_keep_forest`. Without ``tails`` long tails get no further bins.
+        ``bin_weight`` and ``bin_mask`` are as for `_keep_forest`. If ``tails`` is False, long tails of the numbers get
+        no further bins.
         """
         self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight, tails=tails)
         self.forest_ = self._count_bins(self.moments_.kept.trees, sample, bin_weight, bin_mask)
@@ -160,7 +170,10 @@ class ForestNumbers:
         self._count(sample._replace(y=z), answers.bin_weight, answers.bin_mask, tails=False)
 
     def _moments(self, leaves: LeafMeans, sample: Sample, times: np.ndarray | None) -> LeafMoments:
-        """Return the leaves' moments; without variances in ``leaves`` by the sample's rows, which ``times`` weighs."""
+        """Return the moments of ``leaves``; where these have no variances, they are made of the sample's rows.
+
+        ``times``, ``[rows]`` or ``[rows trees]``, weighs the rows; None: all weigh alike.
+        """
         if leaves.row_moments is not None:
             return LeafMoments(leaves, shrinkage=self.shrinkage)
         return LeafMoments(leaves, sample.X, sample.y, weight=times, shrinkage=self.shrinkage)
@@ -168,13 +181,15 @@ class ForestNumbers:
     def _count_bins(
         self, trees: Trees, sample: Sample, weight: np.ndarray | None, bin_mask: np.ndarray | None = None
     ) -> Forest | None:
-        """Return a forest of these trees whose leaves count the bins of the sample's targets; None for a single bin.
+        """Return a forest of ``trees`` whose leaves count the bins of the sample's targets; None for a single bin.
 
-        ``weight [rows]`` weighs rows; a tree counts those that ``bin_mask [rows trees]`` marks, or all.
+        ``weight [rows]`` weighs rows; None: all weigh 1. A tree counts a row if ``bin_mask [rows trees]`` is True;
+        None: all trees do.
         """
-        if self.bins_.n_bins < 2:
+        n_bins = self.bins_.n_bins
+        if n_bins < 2:
             return None
-        codes, n_bins = self.bins_.code(sample.y), self.bins_.n_bins
+        codes = self.bins_.code(sample.y)
         empty_forest = Forest(
             trees=trees,
             count_table=jax.device_put(np.zeros((1, n_bins), np.int32)),
@@ -186,9 +201,10 @@ class ForestNumbers:
         return count_leaves(empty_forest, sample.X, codes, sample_weight=weight, tree_mask=bin_mask)
 
     def _shares(self, forest: Forest | None, X: Any, mask: np.ndarray | None = None) -> np.ndarray:
-        """Return the probabilities of the bins ``[instances bins]``, means over the leaves; 1 if ``forest`` is None.
+        """Return the probabilities of the bins for instances X, ``[instances bins]``: means over the forest's trees.
 
-        A tree answers the instances that ``mask [instances trees]`` marks, or all.
+        A tree answers an instance if ``mask [instances trees]`` is True; None: all trees do. If ``forest`` is None,
+        there is a single bin, of probability 1.
         """
         if forest is None:
             return np.ones((n_rows(X), 1))
@@ -196,10 +212,15 @@ class ForestNumbers:
         return np.asarray(cast(BoundForest, bound).probability(X, tree_mask=mask))
 
     def _answer_out_of_bag(self, grown: Grown) -> UnseenAnswers:
-        """Keep the forest ``grown``, which has bags, and return the answers for its rows by their out-of-bag trees."""
+        """Keep a forest with bags, and return the answers for its rows by their out-of-bag trees.
+
+        ``grown`` has the forest and the rows that grew it. Raises a ValueError, or warns, if no row has such a tree.
+        """
         model, sample = grown.model, grown.sample
-        n, leaves = len(sample.y), leaf_means(model)
-        mask, (times, bin_weight) = oob_mask(model, n, groups=sample.groups), in_bags(model, n, sample.weight)
+        n = len(sample.y)
+        leaves = leaf_means(model)
+        mask = oob_mask(model, n, groups=sample.groups)
+        times, bin_weight = in_bags(model, n, sample.weight)
         check_leaf_means(model, sample, times)  # a frozen forest may have been grown on other rows
         self._keep_forest(grown, leaves, times, bin_weight, times > 0)
         has_answer = mask.any(axis=1) & (np.ones(n, bool) if sample.weight is None else sample.weight > 0)
@@ -216,48 +237,65 @@ class ForestNumbers:
         oob_sample = sample.part(rows)
         leaf_moments: Any = self.moments_
         moments = leaf_moments.answer(oob_sample.X, tree_mask=mask[has_answer])
-        p = self._shares(self.forest_, oob_sample.X, mask[has_answer])
-        weight_and_mask = None if bin_weight is None else bin_weight[has_answer], times[has_answer] > 0
-        return UnseenAnswers(moments, oob_sample, p, *weight_and_mask, rows, mask[has_answer])
+        return UnseenAnswers(
+            moments=moments,
+            sample=oob_sample,
+            p=self._shares(self.forest_, oob_sample.X, mask[has_answer]),
+            bin_weight=None if bin_weight is None else bin_weight[has_answer],
+            bin_mask=times[has_answer] > 0,
+            rows=rows,
+            mask=mask[has_answer],
+        )
 
     def _hold_out(self, grown: Grown, held_out: Sample) -> UnseenAnswers:
-        """Keep the forest ``grown``, and return its answers for the rows ``held_out``, raw, which it has not seen."""
-        leaves, fitted, held_out = leaf_means(grown.model), grown.sample, grown.reading(held_out)
+        """Keep a forest, and return its answers for a sample of raw rows ``held_out``, which it has not seen.
+
+        ``grown`` has the forest and the rows that it was fitted to.
+        """
+        leaves = leaf_means(grown.model)
+        fitted = grown.sample
+        held_out = grown.reading(held_out)
         if has_bags(grown.model):
             times, bin_weight = in_bags(grown.model, len(fitted.y), fitted.weight)
             self._keep_forest(grown, leaves, times, bin_weight, times > 0)
         else:
             self._keep_forest(grown, leaves, fitted.weight, fitted.weight)
         p = self._shares(self.forest_, held_out.X)
-        return UnseenAnswers(self.moments_.answer(held_out.X), held_out, p, held_out.weight, None)
+        moments = self.moments_.answer(held_out.X)
+        return UnseenAnswers(moments, held_out, p, bin_weight=held_out.weight, bin_mask=None)
 
     def _cross_fit(self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool) -> UnseenAnswers:
         """Keep a forest, and return the answers for each fold of the sample by leaves that count the other folds alone.
 
-        The trees are those of a ``frozen`` forest, which must not have seen any of the rows; otherwise ``grow`` grows
-        them for each fold on the others.
+        If the forest came fitted, as ``frozen`` says, its trees answer all folds, and must not have seen any of the
+        rows. Otherwise the trees that answer a fold are grown by ``grow`` on the other folds.
         """
-        whole, fold_answers = grow(sample), []
+        whole = grow(sample)
         leaves = leaf_means(whole.model)
         if frozen:
             refuse_seen_rows(whole.model, leaves.trees, whole.sample)
         leaves = self._keep_forest(whole, leaves, whole.sample.weight, whole.sample.weight)
-        fold, has_variances = fold_numbers(sample, self.random_state), leaves.row_moments is not None
+        fold = fold_numbers(sample, self.random_state)
+        has_variances = leaves.row_moments is not None
+        fold_answers = []  # by fold: mean, aleatoric and epistemic variance, and probabilities of bins
         for k in np.unique(fold):
-            in_fold, outside = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+            in_fold = np.flatnonzero(fold == k)
+            outside = np.flatnonzero(fold != k)
             if frozen:
-                leaf_rows, fold_rows = whole.sample.part(outside), whole.sample.part(in_fold)
+                leaf_rows = whole.sample.part(outside)
+                fold_rows = whole.sample.part(in_fold)
                 # Variances that the leaves keep are those of the rows that grew them: no row of the sample.
                 moments = self.moments_ if has_variances else self._moments(leaves, leaf_rows, leaf_rows.weight)
             else:
                 grown = grow(sample.part(outside))
-                leaf_rows, fold_rows = grown.sample, grown.reading(sample.part(in_fold))
+                leaf_rows = grown.sample
+                fold_rows = grown.reading(sample.part(in_fold))
                 leaves = leaf_means(grown.model)
                 # Where a forest's variances are not used, those of further forests are not, either.
                 leaves = leaves if has_variances else leaves._replace(row_moments=None)
                 moments = self._moments(leaves, leaf_rows, leaf_rows.weight)
             p = self._shares(self._count_bins(leaves.trees, leaf_rows, leaf_rows.weight), fold_rows.X)
             fold_answers.append((*moments.answer(fold_rows.X), p))
-        row_order = np.argsort(np.argsort(fold, kind="stable"), kind="stable")  # the rows in their order again
+        row_order = np.argsort(np.argsort(fold, kind="stable"), kind="stable")  # from fold after fold to the sample's
         *moments, p = (np.concatenate(arrays)[row_order] for arrays in zip(*fold_answers, strict=True))
-        return UnseenAnswers(Moments(*moments), whole.sample, p, sample.weight, None)
+        return UnseenAnswers(Moments(*moments), whole.sample, p, bin_weight=sample.weight, bin_mask=None)

@@ -1,7 +1,7 @@
 """Rows that a regressor is fitted to, and checks whether a fitted forest has been grown on them."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sklearn.model_selection import train_test_split
@@ -28,7 +28,7 @@ class Sample(NamedTuple):
     target: np.ndarray | None = None  # targets before they were transformed; None if ``y`` holds the given targets
 
     def part(self, rows: np.ndarray) -> "Sample":
-        """Return the sample of the rows at these positions."""
+        """Return the sample of the rows at the positions ``rows``."""
         if len(rows) == len(self.y):
             return self
         return Sample(*(None if array is None else _safe_indexing(array, rows) for array in self))  # pyright: ignore
@@ -46,25 +46,25 @@ class Sample(NamedTuple):
 
 
 class Grown(NamedTuple):
-    """A fitted model or pipeline, and the sample as its last step reads it."""
+    """A fitted model or pipeline, and a sample of rows as its last step reads them."""
 
-    whole: Any
+    whole: Any  # the pipeline; the model itself if there is no pipeline
     model: Any  # the last step of the pipeline; the model itself if there is no pipeline
     sample: Sample  # rows that the model was fitted to, or that a frozen model reads, after the pipeline's steps
     read: Callable[[Any], Any]  # the function from raw rows to the rows that the model reads
     target_map: TargetMap | None = None  # map from targets to the transformed targets that the model predicts, if any
 
     def reading(self, sample: Sample) -> Sample:
-        """Return a sample of raw rows as the model reads it."""
+        """Return a sample of raw rows as the model reads it: after the pipeline's steps, with transformed targets."""
         return sample.of(self.read(sample.X), self.target_map)
 
 
 class UnseenAnswers(NamedTuple):
-    """Answers for rows from leaves that do not know the rows' targets."""
+    """A regressor's answers for rows, by leaves that do not know these rows' targets."""
 
-    moments: Moments
-    sample: Sample
-    p: np.ndarray  # probabilities of the bins ``[rows bins]``; of a boosted model 1 of one bin
+    moments: Moments  # means and variances ``[rows]``
+    sample: Sample  # the rows, as the model reads them
+    p: np.ndarray  # probabilities of the bins ``[rows bins]``; a boosted model has one bin, of probability 1
     bin_weight: np.ndarray | None  # weight of each row where leaves count it in bins ``[rows]``; None if all weigh 1
     bin_mask: np.ndarray | None  # whether a tree's leaves count a row in bins ``[rows trees]``; None: all trees do
     rows: np.ndarray | None = None  # positions among the rows of the fit; None unless out of bag
@@ -72,17 +72,18 @@ class UnseenAnswers(NamedTuple):
 
 
 def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the weight of each row in each tree's bag ``[rows trees]``, and weights for counts ``[rows]``.
+    """Return the weight of each row in the bag of each tree ``[rows trees]``, and a weight of each row ``[rows]``.
 
-    The model was fitted to ``n`` rows of sample weights ``weight [rows]`` or None. The second array is for leaves that
-    count each row of a bag once; None without sample weights.
+    ``model`` was fitted to ``n`` rows with the sample weights ``weight [rows]``, or None. The second array has the
+    weights by which leaves are to count the rows of a bag, each once; it is None without sample weights.
     """
     times = np.stack([np.bincount(bag, minlength=n) for bag in model.estimators_samples_], axis=1).astype(float)
     if weight is None:
         return times, None
-    # scikit-learn draws bags by weight since 1.9, and weighs what was drawn before. One bag may weigh alike.
     bag_size = times.sum(axis=0)
-    if not np.allclose([member.tree_.weighted_n_node_samples[0] for member in model.estimators_], bag_size):
+    # scikit-learn draws bags by weight since 1.9, and weighs what was drawn before. One bag may weigh alike.
+    bag_weight = [member.tree_.weighted_n_node_samples[0] for member in model.estimators_]
+    if not np.allclose(bag_weight, bag_size):
         return times * weight[:, None], weight
     # Heavy rows are in more bags already: the probability to be in a bag divides their weight.
     in_bag_share = _in_bag_shares(weight / weight.sum(), int(bag_size[0]), getattr(model, "bootstrap", True))
@@ -90,7 +91,10 @@ def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, 
 
 
 def _in_bag_shares(p: np.ndarray, size: int, with_replacement: bool) -> np.ndarray:
-    """Return the probability of each row ``[rows]`` to be in a bag of ``size`` rows, drawn by probabilities p."""
+    """Return the probability of each row to be in a bag, ``[rows]``.
+
+    A bag has ``size`` rows, drawn by the probabilities p ``[rows]``, ``with_replacement`` or each row at most once.
+    """
     if with_replacement:
         with np.errstate(divide="ignore"):
             return -np.expm1(size * np.log1p(-p))
@@ -102,9 +106,9 @@ def _in_bag_shares(p: np.ndarray, size: int, with_replacement: bool) -> np.ndarr
 
 
 def refuse_seen_rows(model: Any, trees: Trees, sample: Sample, why: str | None = None) -> None:
-    """Raise a ValueError if a frozen model, of these trees, seems to have been grown on the sample's rows.
+    """Raise a ValueError if a frozen ``model`` with these ``trees`` seems to have been grown on the sample's rows.
 
-    ``why`` is evidence that the caller already has, as a clause of the message; None without any.
+    ``why`` is evidence that the caller already has, as a clause of the message; None without evidence.
     """
     if why := why or _how_known(model, trees, sample):
         raise ValueError(
@@ -116,8 +120,12 @@ def refuse_seen_rows(model: Any, trees: Trees, sample: Sample, why: str | None =
 
 
 def _how_known(model: Any, trees: Trees, sample: Sample) -> str | None:
-    """Return evidence, as words of a message, that a model was grown on many of the sample's rows; None without any."""
-    n, estimators = len(sample.y), getattr(model, "estimators_", [model])
+    """Return evidence, as a clause of a message, that a model was grown on many of the sample's rows; None without any.
+
+    ``trees`` are those of the model.
+    """
+    n = len(sample.y)
+    estimators = getattr(model, "estimators_", [model])
     values = encode_rows(sample.X, trees.columns).values
     # One row of each group: copies would look like evidence.
     first_rows = np.arange(n) if sample.groups is None else first_of_each(sample.groups)
@@ -136,20 +144,21 @@ def _how_known(model: Any, trees: Trees, sample: Sample) -> str | None:
 
 
 def check_leaf_means(model: Any, sample: Sample, times: np.ndarray) -> None:
-    """Raise an `OtherRowsError` unless the sample's rows give the sizes and means of the model's leaves.
+    """Raise an `OtherRowsError` unless the sample's rows give the leaves of the model their sizes and means.
 
-    ``times [rows trees]`` is the weight of each row in each tree. The first, middle and last tree are compared.
+    ``times [rows trees]`` is the weight of each row in each tree's bag. The first, middle and last tree are compared.
     """
     rows = encode_rows(sample.X, Columns(np.shape(sample.X)[1])).values
     rows = rows.matrix() if isinstance(rows, SparseRows) else np.asarray(rows)
     estimators = getattr(model, "estimators_", [model])
     for t in sorted({0, len(estimators) // 2, len(estimators) - 1}):
-        estimator, tree = estimators[t], estimators[t].tree_
+        estimator = estimators[t]
+        tree = estimator.tree_
         features = model.estimators_features_[t] if hasattr(model, "estimators_features_") else slice(None)
-        leaf, leaf_size = tree.apply(rows[:, features]), tree.weighted_n_node_samples
+        leaf = tree.apply(rows[:, features])
         leaf_weight = np.bincount(leaf, times[:, t], tree.node_count)
         is_leaf = tree.children_left < 0
-        agrees = np.allclose(leaf_weight[is_leaf], leaf_size[is_leaf], rtol=1e-6)
+        agrees = np.allclose(leaf_weight[is_leaf], tree.weighted_n_node_samples[is_leaf], rtol=1e-6)
         # Leaves hold no means if they were grown by absolute errors (medians), or under constraints.
         if agrees and estimator.criterion != "absolute_error" and getattr(estimator, "monotonic_cst", None) is None:
             means = np.bincount(leaf, times[:, t] * sample.y, tree.node_count)[is_leaf] / leaf_weight[is_leaf]
@@ -166,22 +175,26 @@ def check_leaf_means(model: Any, sample: Sample, times: np.ndarray) -> None:
 
 
 def split(sample: Sample, size: float, seed: Any) -> tuple[Sample, Sample]:
-    """Split a sample by ``seed`` into rows to fit a model to, and a held-out share ``size``; a group stays together."""
+    """Return two samples: rows to fit a model to, and rows that are held out, the share ``size``, drawn by ``seed``.
+
+    Rows of a group go into the same sample. Raises a ValueError if one of the samples would have no rows.
+    """
     first_rows = np.arange(len(sample.y)) if sample.groups is None else first_of_each(sample.groups)
     try:
-        halves: Any = train_test_split(first_rows, test_size=size, random_state=seed)
+        fitted, held_out = cast(Any, train_test_split(first_rows, test_size=size, random_state=seed))
     except ValueError as error:
         raise ValueError(
             f"counts='held_out' needs rows to fit the forest and others to fit the law, but held_out_size="
             f"{size} puts all of {len(first_rows)} rows or groups into one part. Pass more rows."
         ) from error
-    if sample.groups is not None:
-        halves = [np.flatnonzero(np.isin(sample.groups, sample.groups[half])) for half in halves]
-    return sample.part(halves[0]), sample.part(halves[1])
+    if sample.groups is not None:  # from the first rows of groups to all rows of these groups
+        fitted = np.flatnonzero(np.isin(sample.groups, sample.groups[fitted]))
+        held_out = np.flatnonzero(np.isin(sample.groups, sample.groups[held_out]))
+    return sample.part(fitted), sample.part(held_out)
 
 
 def fold_numbers(sample: Sample, seed: Any) -> np.ndarray:
-    """Return the number of each row's fold ``[rows]``, drawn by ``seed`` and the same within a group of the sample.
+    """Return the number of each row's fold ``[rows]``, drawn by ``seed``, the same for all rows of a group.
 
     Raises a ValueError if all rows are in one fold.
     """

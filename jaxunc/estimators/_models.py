@@ -16,28 +16,36 @@ _VALUE_LIBRARIES = ("xgboost", "lightgbm", "catboost")  # libraries whose leaves
 
 
 def n_trees_of(model: Any, n_classes: int = 2) -> int:
-    """Return the number of trees that a model of ``n_classes`` is to have; 1 if it tells no number ≥ 1."""
-    number = n_estimators(model)
-    each_round = getattr(model, "num_parallel_tree", None) or 1  # of XGBoost
+    """Return the number of trees that a model, fitted or not, has for ``n_classes`` classes, as its parameters say.
+
+    The number is 1 if the parameters tell no number from 1 on.
+    """
+    n_rounds = n_estimators(model)
+    trees_per_round = getattr(model, "num_parallel_tree", None) or 1  # of XGBoost
     has_vectors = getattr(model, "multi_strategy", None) == "multi_output_tree"  # a tree for all classes
     if n_classes > 2 and library_of(model) in ("xgboost", "lightgbm") and not has_vectors:
-        each_round *= n_classes
-    return int(number) * each_round if isinstance(number, int | np.integer) and number > 0 else 1
+        trees_per_round *= n_classes
+    is_number = isinstance(n_rounds, int | np.integer) and n_rounds > 0
+    return int(n_rounds) * trees_per_round if is_number else 1
 
 
 def is_supported(model: Any, *, fitted: bool) -> bool:
-    """Return whether a model has a type that can be fitted, or taken if it came fitted; importers check the rest."""
+    """Return whether a model is of a type that a classifier takes; the importer of the type checks the rest.
+
+    All estimators with scikit-learn's base class are taken. If the model came ``fitted``, a `Forest`, an
+    `AdditiveTrees` and a model of a known library are taken, too.
+    """
     if isinstance(model, type):
         return False
-    return isinstance(model, BaseEstimator) or (
-        fitted and (isinstance(model, Forest | AdditiveTrees) or library_of(model) is not None)
-    )
+    if isinstance(model, BaseEstimator):
+        return True
+    return fitted and (isinstance(model, Forest | AdditiveTrees) or library_of(model) is not None)
 
 
 def is_foreign(model: Any) -> bool:
     """Return whether a model is a `Forest`, an `AdditiveTrees` or of a known library other than scikit-learn.
 
-    Its bags may be unknown, and it cannot be grown again. An object of no known library gives False.
+    The bags of such a model may be unknown, and it cannot be grown again.
     """
     return isinstance(model, Forest | AdditiveTrees) or library_of(model) not in (None, "sklearn")
 
@@ -49,7 +57,8 @@ def forest_of(model: Any) -> Forest:
     """
     if isinstance(model, BaseEstimator):
         check_is_fitted(model)
-    name, ensemble = type(model).__name__, from_any(model)
+    name = type(model).__name__
+    ensemble = from_any(model)
     if isinstance(ensemble, Forest):
         return ensemble
     if ensemble.class_labels is None:
@@ -76,13 +85,16 @@ def holds_counts(forest: Forest) -> bool:
 
 
 def trees_agree(first: Forest, second: Forest) -> bool:
-    """Return whether two forests, ``first`` and ``second``, have the same features, thresholds and children."""
+    """Return whether the nodes of two forests have the same features, thresholds and children."""
     fields = ("feature", "threshold", "child")
     return all(np.array_equal(getattr(first.trees, field), getattr(second.trees, field)) for field in fields)
 
 
 def check_model_counts(counts: str, model: Any, forest: Forest | None = None) -> None:
-    """Raise a ValueError for ``counts="inbag"`` of a model without counts; ``forest`` is None for unfitted models."""
+    """Raise a ValueError if ``counts`` is "inbag" and the leaves of the model hold no counts.
+
+    ``forest`` is the fitted model's; None for a model that is not fitted, whose library then tells what leaves hold.
+    """
     holds_none = library_of(model) in _VALUE_LIBRARIES if forest is None else not holds_counts(forest)
     if counts == "inbag" and holds_none:
         raise ValueError(
@@ -92,8 +104,12 @@ def check_model_counts(counts: str, model: Any, forest: Forest | None = None) ->
 
 
 def classes_of(model: Any, forest: Forest) -> np.ndarray:
-    """Return class labels as an array: the model's ``classes_``, or the forest's labels, with their types."""
+    """Return the class labels as an array ``[classes]``: those of a scikit-learn model, else those of its forest.
+
+    Labels keep their types: those that NumPy would convert to one type become objects.
+    """
     if isinstance(model, BaseEstimator):
         return np.asarray(model.classes_)  # pyright: ignore[reportAttributeAccessIssue]
     labels = np.array(forest.class_labels)
-    return labels if tuple(labels.tolist()) == forest.class_labels else np.array(forest.class_labels, object)
+    are_kept = tuple(labels.tolist()) == forest.class_labels
+    return labels if are_kept else np.array(forest.class_labels, object)

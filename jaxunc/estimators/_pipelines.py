@@ -35,7 +35,7 @@ _FAMILIES = {"String": "words", "Categorical": "words", "Enum": "words", "Boolea
 
 
 def warn_of_threshold(estimator: Any) -> None:
-    """Warn if ``estimator`` is a threshold classifier, frozen or not, whose threshold is not used."""
+    """Warn if ``estimator`` is a threshold classifier, frozen or not: its threshold will not be used."""
     while isinstance(estimator, FrozenEstimator):
         estimator = estimator.estimator
     if isinstance(estimator, THRESHOLDS):
@@ -58,7 +58,10 @@ def check_steps(model_or_pipeline: Any, forest: Any) -> None:
 
 
 def check_model(model_or_pipeline: Any, forest: Any, *, fitted: bool) -> None:
-    """Raise a TypeError unless ``forest``, the last step, is a forest or came ``fitted``, and steps keep all rows."""
+    """Raise a TypeError unless a model, or a pipeline and its last step, can be fitted as a forest of classes.
+
+    ``forest`` is the last step of a pipeline, or the model itself. If it came ``fitted``, only the steps are checked.
+    """
     check_steps(model_or_pipeline, forest)
     if fitted or isinstance(forest, type) or not hasattr(forest, "get_params"):
         return
@@ -81,17 +84,19 @@ def check_model(model_or_pipeline: Any, forest: Any, *, fitted: bool) -> None:
 
 
 def _name(model: Any) -> str:
+    """Return the name of a model's class."""
     return type(model).__name__
 
 
 def without_transform(estimator: Any) -> tuple[Opened, TransformedTargetRegressor | None]:
-    """Return an estimator without its `TransformedTargetRegressor`, and that one, or None if there was none.
+    """Return (model, transform): an estimator without its `TransformedTargetRegressor`, and this transform, or None.
 
-    The estimator is taken out of its wrappers, as by `opened`. The inner regressor takes the place of the
-    `TransformedTargetRegressor`, which may be the last step of a pipeline.
+    The estimator is taken out of its wrappers, as by `opened`. The regressor inside of the transform takes the
+    transform's place, which may be the last step of a pipeline.
     """
     model = opened(estimator)
-    transform, frozen = model.forest, model.fitted
+    transform = model.forest
+    frozen = model.fitted
     if not isinstance(transform, TransformedTargetRegressor):
         return model, None
     regressor = getattr(transform, "regressor_", transform.regressor) if frozen else transform.regressor
@@ -109,21 +114,30 @@ def without_transform(estimator: Any) -> tuple[Opened, TransformedTargetRegresso
 
 
 def map_of(transform: TransformedTargetRegressor, y: np.ndarray, *, fitted: bool) -> TargetMap:
-    """Return the map by which ``transform`` transforms targets; a copy is fitted to ``y`` unless it came ``fitted``."""
+    """Return the map by which a `TransformedTargetRegressor` transforms targets.
+
+    If ``transform`` came ``fitted``, its own transformer makes the map; else a copy that is fitted to ``y [rows]``.
+    """
     if fitted:
         check_is_fitted(transform)
         transformer: Any = transform.transformer_
     else:
-        pair = transform.func, transform.inverse_func
-        if (transform.transformer is not None and pair != (None, None)) or (pair[0] is None) != (pair[1] is None):
+        func = transform.func
+        inverse_func = transform.inverse_func
+        lacks_one = (func is None) != (inverse_func is None)
+        has_both_kinds = transform.transformer is not None and not (func is None and inverse_func is None)
+        if has_both_kinds or lacks_one:
             raise ValueError(
                 "estimator is a TransformedTargetRegressor with part of what it needs, or too much: pass func and "
                 "inverse_func, or a transformer."
             )
-        by_functions = FunctionTransformer(*pair, validate=True, check_inverse=False)  # target_map checks it
-        transformer = by_functions if transform.transformer is None else clone(transform.transformer)
+        if transform.transformer is None:  # the inverse is checked by `target_map`
+            transformer = FunctionTransformer(func, inverse_func, validate=True, check_inverse=False)
+        else:
+            transformer = clone(transform.transformer)
         transformer.fit(y[:, None])
-    return target_map(steps_of_transformer(transformer, y), (transformer.transform, transformer.inverse_transform), y)
+    methods = (transformer.transform, transformer.inverse_transform)
+    return target_map(steps_of_transformer(transformer, y), methods, y)
 
 
 CATBOOST_ROUNDS = ("iterations", "n_estimators", "num_boost_round", "num_trees")
@@ -135,19 +149,25 @@ LIGHTGBM_ROUNDS = (
 
 
 def _first_of(names: Sequence[str], params: dict[str, Any]) -> Any:
-    """Return the value of the first parameter among ``names`` that is set, not None; None if there is none."""
-    return next((params[name] for name in names if params.get(name) is not None), None)
+    """Return the value of the first of ``names`` whose value in ``params`` is not None; None if there is none."""
+    for name in names:
+        if params.get(name) is not None:
+            return params[name]
+    return None
 
 
 def n_estimators(model: Any) -> Any:
-    """Return the parameter ``n_estimators`` of a model, also where LightGBM has it by another name; 1 without any."""
+    """Return the parameter ``n_estimators`` of a model, which LightGBM may call otherwise; 1 if the model has none."""
     if library_of(model) == "lightgbm" and hasattr(model, "get_params"):
         return _first_of(LIGHTGBM_ROUNDS, model.get_params(deep=False))
     return getattr(model, "n_estimators", 1)
 
 
 def rounds(model: Any) -> int | None:
-    """Return the number of boosting stages of an unfitted model; 1 for a forest with values; None for other models."""
+    """Return the number of boosting stages of an unfitted model, as its parameters say.
+
+    A forest of XGBoost or LightGBM, whose leaves hold values, has 1; a model that never boosts has None.
+    """
     library = library_of(model)
     params = model.get_params(deep=False)
     if library == "catboost":
@@ -166,18 +186,22 @@ def rounds(model: Any) -> int | None:
 def reads_categories(model: Any, X: Any) -> bool:
     """Return whether X is a frame with a categorical column, and the model of a kind that reads such columns itself.
 
-    For CatBoost a column of words is one, too. Data without ``columns`` gives False.
+    For CatBoost a column of words is categorical, too. Rows without ``columns`` give False.
     """
-    library, types = library_of(model), map(str, getattr(X, "dtypes", ()) if hasattr(X, "columns") else ())
-    words = ("category", "Categorical", "Enum", *("object", "str", "String") * (library == "catboost"))
-    reads = library in ("lightgbm", "xgboost", "catboost") or _name(model).startswith("HistGradientBoosting")
-    return reads and any(name.startswith(words) for name in types)
+    library = library_of(model)
+    if library not in ("lightgbm", "xgboost", "catboost") and not _name(model).startswith("HistGradientBoosting"):
+        return False
+    categorical = ("category", "Categorical", "Enum")  # how the names of such types begin
+    if library == "catboost":
+        categorical += ("object", "str", "String")
+    types = getattr(X, "dtypes", ()) if hasattr(X, "columns") else ()
+    return any(str(dtype).startswith(categorical) for dtype in types)
 
 
 def copy_steps(model_or_pipeline: Any) -> Steps:
-    """Return a copy of a model's or pipeline's fitted transformers, so that another fit of it changes no answer.
+    """Return a copy of the fitted transformers of a pipeline, so that another fit of the pipeline changes no answer.
 
-    Transformers that cannot be copied are returned themselves.
+    Transformers that cannot be copied are returned themselves. A model without a pipeline has none.
     """
     try:
         return copy.deepcopy(steps_of(model_or_pipeline))
@@ -193,7 +217,8 @@ def fit_transformers(whole: Pipeline, X: Any, y: Any, sample_weight: Any) -> Any
     pipeline: Any = whole
     while isinstance(pipeline, Pipeline):
         if len(pipeline.steps) > 1:
-            transformers, n = pipeline[:-1], n_rows(X)
+            transformers = pipeline[:-1]
+            n = n_rows(X)
             X = transformers.fit_transform(X, y, **_request_weights(transformers, sample_weight))
             pipeline.steps = [*transformers.steps, pipeline.steps[-1]]  # the memory may have replaced steps
             check_rows(X, n, transformers.steps)
@@ -202,6 +227,7 @@ def fit_transformers(whole: Pipeline, X: Any, y: Any, sample_weight: Any) -> Any
 
 
 def _request_weights(pipeline: Any, sample_weight: Any) -> dict[str, Any]:
+    """Return weights as a keyword of ``fit_transform``; empty without weights, or if no transformer requests them."""
     if sample_weight is None or not get_config()["enable_metadata_routing"]:
         return {}
     requests = pipeline.get_metadata_routing().consumes("fit_transform", ["sample_weight"])
@@ -211,9 +237,13 @@ def _request_weights(pipeline: Any, sample_weight: Any) -> dict[str, Any]:
 def column_types(X: Any) -> tuple[str, ...] | None:
     """Return narwhals' name of each column's type; None for rows that are neither a frame nor an array of numbers."""
     if getattr(X, "ndim", 0) == 2 and not hasattr(X, "columns") and X.dtype.kind in "fiub":
-        # Such as Boolean, Int64, UInt8, Float32.
-        name = {"b": "Boolean", "u": "U", "i": "", "f": ""}[X.dtype.kind]
-        return (name if name == "Boolean" else name + X.dtype.name.lstrip("u").capitalize(),) * X.shape[1]
+        if X.dtype.kind == "b":
+            name = "Boolean"
+        elif X.dtype.kind == "u":
+            name = "U" + X.dtype.name.lstrip("u").capitalize()  # such as UInt8
+        else:
+            name = X.dtype.name.capitalize()  # such as Int64, Float32
+        return (name,) * X.shape[1]
     frame = _frame_of(X)
     return None if frame is None else tuple(_type_of(frame[name]) for name in frame.columns)
 
@@ -228,7 +258,10 @@ def _frame_of(X: Any) -> Any:
 
 
 def _type_of(column: Any) -> str:
-    """Return narwhals' name of a column's type; `_ANY_TYPE` for only missing values, and for categories of numbers."""
+    """Return narwhals' name of the type of a ``column``, a series of narwhals.
+
+    The name is `_ANY_TYPE` for a column of missing values alone, and for categories that are numbers.
+    """
     if len(column) and column.null_count() == len(column):
         return _ANY_TYPE
     categories = getattr(getattr(column.to_native(), "dtype", None), "categories", None)
@@ -238,49 +271,55 @@ def _type_of(column: Any) -> str:
 
 
 def family(raw_type: str) -> str | None:
-    """Return what columns of a type (by narwhals' name) hold: "numbers", "words" or "dates"; None if any of these."""
+    """Return what columns of a type, by narwhals' name, hold: "numbers", "words", "dates", or None if it may be any."""
     if raw_type.startswith(("Int", "UInt", "Float", "Decimal")):
         return "numbers"
-    return _FAMILIES.get(raw_type, "dates" if raw_type.startswith(("Date", "Time", "Duration")) else None)
+    if raw_type.startswith(("Date", "Time", "Duration")):
+        return "dates"
+    return _FAMILIES.get(raw_type)
 
 
 def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions: Sequence[int]) -> Any:
-    """Return X, with all-missing columns of pandas as numbers or objects, since encoders fail on other types.
+    """Return raw rows X with the types of the fit in columns of missing values alone, on which encoders would fail.
 
-    Raises a TypeError for a column of another `family` than in the fit. Transformers refuse absent columns
-    themselves, except for a frame without rows, for which this function raises a ValueError. ``names`` and ``types``
-    are those of all columns of the fit, and ``positions`` those of the columns that are read.
+    Such columns of pandas become floats, or objects for words. ``names`` and ``types`` are those of all raw columns of
+    the fit, and ``positions`` those of the columns that are read. Raises a TypeError if one of these is of another
+    `family` than in the fit. Transformers refuse absent columns themselves, except for a frame without rows, for which
+    this function raises a ValueError.
     """
     frame = _frame_of(X)
     if frame is None:
         return X
-    present, changed = set(frame.columns), {}
+    present = set(frame.columns)
+    typed_columns = {}  # columns of missing values alone, with a type of their family
     for j in positions:
-        if names[j] not in present:
+        name = names[j]
+        if name not in present:
             if not len(frame):
                 raise ValueError(f"columns are missing: {sorted({names[j] for j in positions} - present)}")
             continue
-        if (expected := family(types[j])) is None:
+        expected = family(types[j])
+        if expected is None:
             continue
-        raw_type = _type_of(frame[names[j]])
+        raw_type = _type_of(frame[name])
         if family(raw_type) not in (None, expected):
             raise TypeError(
-                f"X's column {names[j]!r} holds {family(raw_type)}, and held {expected} when the pipeline was fitted. "
+                f"X's column {name!r} holds {family(raw_type)}, and held {expected} when the pipeline was fitted. "
                 f"Pass {expected}, such "
-                f"as by frame[{names[j]!r}].astype({'str' if expected == 'words' else 'float'!r})."
+                f"as by frame[{name!r}].astype({'str' if expected == 'words' else 'float'!r})."
             )
         # pandas gives a column of missing values alone any type.
         has_type = raw_type != _ANY_TYPE or expected == "dates" or not hasattr(X, "iloc")
-        if not has_type and frame[names[j]].null_count() == len(frame) > 0:
-            changed[names[j]] = np.full(len(frame), np.nan, float if expected == "numbers" else object)
-    return X.assign(**changed) if changed else X
+        if not has_type and frame[name].null_count() == len(frame) > 0:
+            typed_columns[name] = np.full(len(frame), np.nan, float if expected == "numbers" else object)
+    return X.assign(**typed_columns) if typed_columns else X
 
 
 def columns_read(steps: Steps, names: Sequence[str] | None, number: int) -> tuple[int, ...]:
-    """Return the positions of the raw columns that a first `ColumnTransformer` among ``steps`` does not drop.
+    """Return the positions of the raw columns that the ``steps`` of a pipeline read, among ``number`` columns.
 
-    These are the positions of all ``number`` columns if there is no such step, if columns have no ``names``, or if the
-    step selects by position.
+    They are those that a `ColumnTransformer`, as the first step, names and does not drop. All columns are read if there
+    is no such step, if columns have no ``names``, or if the step selects by position.
     """
     first_step = steps[0][1] if steps else None
     while isinstance(first_step, Pipeline) and first_step.steps:
@@ -292,8 +331,11 @@ def columns_read(steps: Steps, names: Sequence[str] | None, number: int) -> tupl
     for _, transformer, columns in getattr(first_step, "transformers_", []):
         if isinstance(transformer, str) and transformer == "drop":
             continue
-        selection = [columns] if isinstance(columns, str) else list(columns) if np.iterable(columns) else [columns]
+        is_single = isinstance(columns, str) or not np.iterable(columns)
+        selection: list[Any] = [columns] if is_single else list(columns)
         if not all(isinstance(name, str) for name in selection):
             return all_positions  # it selects by position, among all columns
         names_read |= set(selection)
-    return tuple(j for j in all_positions if names[j] in names_read) if names_read <= set(names) else all_positions
+    if not names_read <= set(names):
+        return all_positions
+    return tuple(j for j in all_positions if names[j] in names_read)

@@ -7,7 +7,6 @@ import jax
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import check_integer, check_one_of, check_seed
 from jaxunc.combiners import Combiner
@@ -25,7 +24,7 @@ from jaxunc.tables import (
     warn_of_merged_values,
 )
 
-from ._checked_data import check_weights, drop_weightless_rows, plain_numbers, validate_mixed
+from ._checked_data import check_fitted, check_weights, drop_weightless_rows, plain_numbers, validate_mixed
 from ._classifier import CombinerClassifier, check_combiner, check_nominal, combiner_for
 from ._deciding import RowsOfFit
 from ._transaction import as_transaction
@@ -147,7 +146,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         self._check_parameters()
         X, y = validate_mixed(self, X, y, reset=True)
         check_classification_targets(y)
-        X, y, weight, _ = drop_weightless_rows(X, y, check_weights(sample_weight, X), None)
+        X, y, weight, _ = drop_weightless_rows(X, y, check_weights(sample_weight, X), groups=None)
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
         # A wrong combiner is refused before the work of growing.
@@ -158,10 +157,18 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         encoded = self._encode(X)
         warn_of_merged_values(X, self._columns)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        limits = ("min_samples_leaf", "min_samples_split", "max_depth", "missing")
-        settings: dict[str, Any] = {name: getattr(self, name) for name in limits}
-        settings |= {"nominal": self.nominal_, "sample_weight": weight}
-        forest = grow_random_trees(jax.random.key(seed), encoded, y, n_trees=self.n_estimators, **settings)
+        forest = grow_random_trees(
+            jax.random.key(seed),
+            encoded,
+            y,
+            n_trees=self.n_estimators,
+            min_samples_leaf=self.min_samples_leaf,
+            min_samples_split=self.min_samples_split,
+            max_depth=self.max_depth,
+            missing=self.missing,
+            nominal=self.nominal_,
+            sample_weight=weight,
+        )
         self.classes_ = np.asarray(forest.class_labels, classes.dtype)
         trees = dataclasses.replace(forest.trees, columns=self._columns)
         self.forest_ = dataclasses.replace(forest, trees=trees).with_empty_leaves(self.empty_leaves)
@@ -183,13 +190,15 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         check_seed(self.random_state)
 
     def _choices(self) -> dict[str, Any]:
+        """Return the parameters on which answers depend, by name, as they are now."""
         return {"missing": self.missing}
 
     def _make_combiner(self, prior, *, n_samples, n_trees: int) -> Combiner:
-        name, options = self.combiner, self.combiner_options
-        if name is None:
-            name, options = "evidence", {"smooth_to_prior": True, **(options or {})}
-        return combiner_for(name, options, prior, n_samples=n_samples, n_trees=n_trees)
+        """Return the combiner of the parameters; ``prior [classes]`` and the numbers are those of the forest."""
+        if self.combiner is None:
+            options = {"smooth_to_prior": True, **(self.combiner_options or {})}
+            return combiner_for("evidence", options, prior, n_samples=n_samples, n_trees=n_trees)
+        return combiner_for(self.combiner, self.combiner_options, prior, n_samples=n_samples, n_trees=n_trees)
 
     def encode(self, X: InstancesLike) -> np.ndarray:
         """Return X as trees test it: float32 ``[instances features]``, nominal values as codes, -1 for unseen values.
@@ -201,27 +210,30 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         X
             Instances ``[instances features]``, NumPy or pandas, with the columns of the fit.
         """
-        check_is_fitted(self, "forest_")
+        check_fitted(self, "forest_")
         return self._encode(validate_mixed(self, X, reset=False))
 
     def _instances(self, X):
+        """Return rows X, checked, as the forest reads them; raise a ValueError for NaN that its trees refuse."""
         data: Any = validate_mixed(self, X, reset=False)
         if self._chosen["missing"] == "error":
             self._encode(data)  # to refuse missing numbers
         return plain_numbers(data, self._columns.levels is not None)
 
     def _hash_rows(self, X, y) -> np.ndarray:
+        """Return a hash of each row of X with its label in y, ``[rows]``."""
         codes = self._encode(validate_mixed(self, X, reset=False))
         return row_hashes(codes, class_positions(tuple(self.classes_.tolist()), y))
 
     def _refuse_rows_of_fit(self, X: Any, y: Any, advice: str = "") -> None:
+        """Raise a ValueError, ending in ``advice``, if calibration rows X with labels y hold rows of the fit."""
         super()._refuse_rows_of_fit(X, y, advice)
         if self._rows_of_fit().hashes is None:  # files keep none, but the leaves have counted the rows
-            forest, advice = self.forest_, f"Pass calibration rows that were held out{advice}."
-            check_held_out(forest, forest, self._instances(X), y, advice=advice)
+            advice = f"Pass calibration rows that were held out{advice}."
+            check_held_out(self.forest_, self.forest_, self._instances(X), y, advice=advice)
 
     def _encode(self, X) -> np.ndarray:
-        """Return rows X with codes for levels, ``[instances features]``; a ValueError for NaN that trees refuse."""
+        """Return rows X, with codes for levels, ``[instances features]``; a ValueError for NaN that trees refuse."""
         values, missing = encode_instances(plain_numbers(X, self._columns.levels is not None), self._columns)
         if missing and self._chosen["missing"] == "error":
             row, column = map(int, np.argwhere(np.isnan(values))[0])

@@ -11,7 +11,7 @@ ParametersT = ParamSpec("ParametersT")
 def as_transaction(
     fit: Callable[Concatenate[EstimatorT, ParametersT], EstimatorT],
 ) -> Callable[Concatenate[EstimatorT, ParametersT], EstimatorT]:
-    """Return the method ``fit`` such that, where it raises, the estimator keeps all attributes of its former fit."""
+    """Return the method ``fit``, changed so that after an error the estimator has all attributes of its former fit."""
 
     @wraps(fit)
     def fit_copy(self: EstimatorT, *args: ParametersT.args, **kwargs: ParametersT.kwargs) -> EstimatorT:

@@ -9,7 +9,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_consistent_length, check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import has_fit_parameter, validate_data
 
 from jaxunc._checks import as_weights, check_integer, check_one_of, check_progress, check_seed
 from jaxunc.combiners import Combiner, Uncertainty, combiner_by_name
@@ -30,7 +30,7 @@ from jaxunc.tables import (
 )
 from jaxunc.transduction import ALGORITHMS, BoundSample, Presorted, checked_limits, label_average, presort, values_of
 
-from ._checked_data import check_labels, convert_objects, plain_numbers, take_names, validate_mixed
+from ._checked_data import check_fitted, check_labels, convert_objects, plain_numbers, take_names, validate_mixed
 from ._classifier import ProbabilityClassifier, check_class_scores, check_combiner, check_nominal
 from ._deciding import RowsOfFit
 from ._transaction import as_transaction
@@ -144,7 +144,8 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; trees tell two or more apart.")
         combiner = self._make_combiner(classes, y)
-        sample = presort(plain_numbers(X, not (self.nominal is None or isinstance(self.nominal, str))), y, self.nominal)
+        names_columns = not (self.nominal is None or isinstance(self.nominal, str))
+        sample = presort(plain_numbers(X, names_columns), y, self.nominal)
         self._hold(sample, combiner, self._choices())
         self.classes_ = classes
         return self
@@ -161,12 +162,13 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
     def _make_combiner(self, classes: np.ndarray, y) -> Combiner | None:
         """Return the combiner of the parameter ``combiner``, or None for the mean of Laplace's estimates.
 
-        ``y`` holds the training labels, and ``classes`` those that are distinct. Raises a ValueError for a combiner
-        without probabilities, or one that reads further counts.
+        ``y`` holds the training labels, and ``classes`` the distinct ones. Raises a ValueError for a combiner without
+        probabilities, or one that reads further counts.
         """
         if self.combiner is None:
             return None
-        n_labels, prior = len(classes), np.unique(y, return_counts=True)[1] / len(y)
+        n_labels = len(classes)
+        prior = np.unique(y, return_counts=True)[1] / len(y)
         combiner = combiner_by_name(self.combiner, prior=prior, n_samples=len(y))
         if combiner.count_sets != (DEFAULT_COUNTS,):
             raise ValueError(
@@ -183,19 +185,23 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         return combiner
 
     def _choices(self) -> dict[str, Any]:
+        """Return the parameters on which answers depend, by name, as they are now."""
         return {name: getattr(self, name) for name in ("candidates", "min_samples_leaf", "algorithm", "block_size")}
 
     def _hold(self, sample: Presorted, combiner: Combiner | None, choices: dict[str, Any]) -> None:
-        self.combiner_, self._chosen = combiner, choices
+        """Keep the training set ``sample``, the combiner and the ``choices``, bound so that they answer."""
+        self.combiner_ = combiner
+        self._chosen = choices
         self.bound_ = BoundSample(sample, combiner, **choices, progress=self.progress)
 
     def leaf_counts(self, X: InstancesLike) -> np.ndarray:
-        """Class counts of leaves ``[instances labels classes]``, by the label with which the instance was inserted."""
-        check_is_fitted(self, "classes_")
+        """Return the class counts of the leaf of each instance of ``X``, for each label with which it is inserted.
+
+        The array is ``[instances labels classes]``; the counts hold the inserted instance.
+        """
+        check_fitted(self, "classes_")
         self.bound_.progress = self.progress
-        return self.bound_.leaf_counts(
-            plain_numbers(validate_mixed(self, X, reset=False), self.bound_.columns.levels is not None)
-        )
+        return self.bound_.leaf_counts(self._plain_rows(X))
 
     def predict_proba(self, X: InstancesLike) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``."""
@@ -206,15 +212,22 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
+    def _plain_rows(self, X: Any) -> Any:
+        """Return rows X, checked, with numbers in place of objects if no column of the fit has levels."""
+        return plain_numbers(validate_mixed(self, X, reset=False), self.bound_.columns.levels is not None)
+
     def _answer_by(self, X: Any, combiner: Combiner) -> Any:
+        """Return the answer of ``combiner`` for the leaves of instances X, one leaf for each inserted label."""
         return combiner(self.leaf_counts(X))
 
     def _rows_of_fit(self) -> RowsOfFit:
+        """Return what is kept of the rows of the fit: hashes of the training set."""
         sample = self.bound_.sample
         return RowsOfFit(row_hashes(values_of(sample), sample.label))
 
     def _hash_rows(self, X: Any, y: Any) -> np.ndarray:
-        rows = plain_numbers(validate_mixed(self, X, reset=False), self.bound_.columns.levels is not None)
+        """Return a hash of each row of X with its label in y, ``[rows]``."""
+        rows = self._plain_rows(X)
         position = class_positions(tuple(self.classes_.tolist()), y)
         return row_hashes(encode_instances(rows, self.bound_.columns).values, position)
 
@@ -225,7 +238,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
 
 
 class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
-    r"""Transduction around a classifier: it is fitted again with each instance and label, and its answers are combined.
+    r"""Transduction around a classifier: copies are fitted with each instance and each label, and answer together.
 
     With p_i the probabilities that x has in a copy fitted on the training set and (x, c_i):
 
@@ -310,7 +323,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     def fit(
         self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None
     ) -> "TransductiveClassifier":
-        """Keep the training set, and fit a copy on it.
+        """Keep the training set, and fit a copy of the estimator on it.
 
         Parameters
         ----------
@@ -336,25 +349,30 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
             weighted_rows = np.flatnonzero(weights)
             if not len(weighted_rows):
                 raise ValueError("sample_weight is zero throughout, which leaves all instances out; pass others.")
-            X, y, weights = _rows(X, weighted_rows), y[weighted_rows], weights[weighted_rows]
+            X = _rows(X, weighted_rows)
+            y = y[weighted_rows]
+            weights = weights[weighted_rows]
         X, y = cast(Any, X).copy(), y.copy()  # every answer fits them again, whatever the caller writes
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; classifiers tell two or more apart.")
         template = _set_seeds(clone(self.estimator), self.random_state)
-        self.classes_, self._combine, self._sample = classes, self.combine, (template, X, y, weights)
+        self.classes_ = classes
+        self._combine = self.combine
+        self._sample = (template, X, y, weights)
         self.estimator_ = _fit_copy(template, X, y, weights, classes)
         return self
 
     def predict_proba_by_label(self, X: InstancesLike) -> np.ndarray:
         """Return probabilities ``[instances labels classes]``, by the label with which the instance was inserted."""
-        check_is_fitted(self, "estimator_")
+        check_fitted(self, "estimator_")
         rows = self._restore_frame(self._data(X, reset=False))
         n, k = rows.shape[0], len(self.classes_)
         if not n:
             return np.zeros((0, k, k))
         self.estimator_.predict_proba(_rows(rows, slice(1)))  # refuses before the work
         jobs = (delayed(_answer_part)(*self._sample, self.classes_, part) for part in _parts(rows, n))
-        return np.concatenate(cast(list[np.ndarray], list(Parallel(n_jobs=self.n_jobs)(jobs))))
+        answers = cast(list[np.ndarray], list(Parallel(n_jobs=self.n_jobs)(jobs)))
+        return np.concatenate(answers)
 
     def predict_proba(self, X: InstancesLike) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``, combined over inserted labels."""
@@ -415,17 +433,18 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         """
         check_one_of("kind", kind, ("entropy",))
         answers = self.predict_proba_by_label(X)
-        total, aleatoric = _entropy(answers.mean(axis=1)), _entropy(answers).mean(axis=1)
-        aleatoric = np.minimum(aleatoric, total)  # rounding may put it above
+        total = _entropy(answers.mean(axis=1))
+        aleatoric = np.minimum(_entropy(answers).mean(axis=1), total)  # rounding may put it above
         return Uncertainty(total, aleatoric, total - aleatoric)
 
     def _plain_state(self) -> dict[str, Any]:
-        """Return the attributes as the state that is written; writers such as skops must know the estimator's class.
+        """Return the attributes by name, as skops and its like write them, which must know the estimator's class.
 
         Raises a TypeError if the training set is a pandas frame, which such writers do not know.
         """
         state = self._attributes()
-        if hasattr(state.get("_sample", (None, None))[1], "iloc"):
+        _, training_rows, *_ = state.get("_sample", (None, None))
+        if hasattr(training_rows, "iloc"):
             raise TypeError(
                 "this TransductiveClassifier was fitted on a frame of pandas, which skops and its like cannot write. "
                 "Fit it on an array, or put what reads columns by name before it in a pipeline; pickle and joblib "
@@ -464,39 +483,47 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         check_seed(self.random_state)
 
     def _data(self, X: Any, *, reset: bool) -> Any:
-        """Return X for the estimator, checked: a pandas frame as it is, a sparse matrix in CSR form, else an array.
+        """Return rows X for the estimator, checked: a pandas frame, a sparse matrix in CSR form, else an array.
 
-        With ``reset`` names and number of columns are kept, else they are compared with those of the fit.
+        With ``reset`` the names and the number of columns are kept, else they are compared with those of the fit.
         """
-        checks: dict[str, Any] = {"skip_check_array": True}
         X = X if is_sparse(X) else plain_table(X)
         if isinstance(X, Frame):
             take_names(self, X, reset=reset)
             return array_of(X, "X")
         if not is_sparse(X):
             X = convert_objects(X)
-        if not hasattr(X, "iloc"):
+        if hasattr(X, "iloc"):
+            checks: dict[str, Any] = {"skip_check_array": True}
+        else:
             checks = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csr"}
             checks |= {"ensure_min_samples": int(reset)}
         data: Any = validate_data(self, X, reset=reset, **checks)
         return data.tocsr() if scipy.sparse.issparse(data) else data
 
     def _rows_of_fit(self) -> RowsOfFit:
-        return RowsOfFit(self._hash_rows(*self._sample[1:3]))
+        """Return what is kept of the rows of the fit: hashes of the training set."""
+        _, X, y, _ = self._sample
+        return RowsOfFit(self._hash_rows(X, y))
 
     def _hash_rows(self, X: Any, y: Any) -> np.ndarray:
         """Return a hash of each row of X with its label in y, ``[rows]``.
 
-        X is what the user passes; its values are coded here as those of the training set are.
+        X is what the user passes. Its values become codes by the columns of the training set.
         """
-        rows, sample = self._restore_frame(self._data(X, reset=False)), cast(Any, self._sample[1])
+        rows = self._restore_frame(self._data(X, reset=False))
+        sample: Any = self._sample[1]
         if scipy.sparse.issparse(rows):
-            rows, sample = rows.toarray(), sample[:1].toarray()
+            rows = rows.toarray()
+            sample = sample[:1].toarray()  # one row, since only the columns are read
         position = class_positions(tuple(self.classes_.tolist()), y)
         return row_hashes(encode_instances(rows, fit_columns(sample)).values, position)
 
     def _restore_frame(self, X: Any) -> Any:
-        """Return an array of numbers as a frame if the training set was one; raise a TypeError for other arrays."""
+        """Return rows X; an array of numbers as a pandas frame if the training set was one.
+
+        Raises a TypeError for any other array if the training set was a frame.
+        """
         sample: Any = self._sample[1]
         if not hasattr(sample, "iloc") or hasattr(X, "iloc"):
             return X
@@ -514,9 +541,11 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
 
 
 def combine_labels(answers: np.ndarray, combine: str) -> np.ndarray:
-    """Return answers ``[instances classes]``, combined over inserted labels from ``[instances labels classes]``.
+    """Return class probabilities ``[instances classes]``, made of those of one model for each inserted label.
 
-    ``combine`` is ``"mean"``, or ``"pnml"`` for each label's probability by its own model, divided by their sum.
+    ``answers [instances labels classes]`` are the models' probabilities. ``combine`` is ``"mean"`` for the models'
+    mean, or ``"pnml"`` for the probability of each label by its own model, divided by the sum of these. Where the sum
+    is 0, ``"pnml"`` is the mean, too.
     """
     mean = answers.mean(axis=1)
     if combine == "mean":
@@ -527,14 +556,14 @@ def combine_labels(answers: np.ndarray, combine: str) -> np.ndarray:
 
 
 def _entropy(probability: np.ndarray) -> np.ndarray:
-    """Return the entropy of ``probability`` over its last axis, in bits."""
+    """Return the entropy of ``probability [... classes]`` over the classes, in bits."""
     return -np.sum(probability * np.log2(np.where(probability > 0, probability, 1)), axis=-1)
 
 
 def _set_seeds(model: Any, random_state: Any) -> Any:
-    """Return the model after setting each of its random states that is not an integer to a seed, so that fits agree.
+    """Set each random state of a model that is not an integer to a seed, so that all its fits agree; return the model.
 
-    The seeds are drawn by ``random_state``.
+    The seeds are drawn by ``random_state``. Random states of a pipeline's steps and the like are set, too.
     """
     generator = check_random_state(random_state)
     for name, value in sorted(model.get_params(deep=True).items()):
@@ -544,20 +573,21 @@ def _set_seeds(model: Any, random_state: Any) -> Any:
 
 
 def _parts(X: Any, n: int):
-    """Yield the ``n`` rows of X in parts of sixteen: enough fits to be worth a job of their own."""
+    """Yield the ``n`` rows of X in parts of sixteen rows, which are enough fits to be worth a job of their own."""
     for start in range(0, n, 16):
         yield _rows(X, slice(start, start + 16))
 
 
-def _rows(X: Any, which: Any) -> Any:
-    return X.iloc[which] if hasattr(X, "iloc") else X[which]
+def _rows(X: Any, positions: Any) -> Any:
+    """Return the rows of X, a frame, a sparse matrix or an array, at these positions (integers or a slice)."""
+    return X.iloc[positions] if hasattr(X, "iloc") else X[positions]
 
 
 def _answer_part(template, X, y, weights, classes, part) -> np.ndarray:
-    """Return probabilities ``[instances labels classes]`` for the instances of ``part``.
+    """Return class probabilities of the instances in ``part`` by each inserted label, ``[instances labels classes]``.
 
-    For each instance and label, one of ``classes``, they are those of a copy of ``template``. The copy is fitted to the
-    training set ``X``, ``y``, ``weights`` (or None) and this instance with this label.
+    For each instance and label, a copy of ``template`` is fitted to the training set ``X``, ``y``, ``weights`` (or
+    None) and this instance with this label, and answers the instance. The labels are those of ``classes``.
     """
     answers = np.empty((part.shape[0], len(classes), len(classes)))
     if weights is not None:
@@ -585,11 +615,16 @@ def _append_row(X: Any, x: Any) -> Any:
                 categories = dtype.categories.append(pd.Index(new_values, dtype.categories.dtype))
                 joined[name] = pd.Categorical(joined[name], categories, dtype.ordered)
         return joined
-    return scipy.sparse.vstack([X, x], format="csr") if scipy.sparse.issparse(X) else np.concatenate([X, x])
+    if scipy.sparse.issparse(X):
+        return scipy.sparse.vstack([X, x], format="csr")
+    return np.concatenate([X, x])
 
 
 def _fit_copy(template: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, classes: np.ndarray) -> Any:
-    """Return a copy of ``template``, fitted to these rows; a ValueError if its classes are not ``classes``."""
+    """Return a copy of the classifier ``template``, fitted to rows X with labels y and ``weights``, or None.
+
+    Raises a ValueError if the copy's classes are not ``classes``.
+    """
     model: Any = clone(template)
     model.fit(X, y, **({} if weights is None else {"sample_weight": weights}))
     if not np.array_equal(model.classes_, classes):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier
@@ -42,7 +42,6 @@ from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, encod
 
 from ._boosted_numbers import BoostedNumbers, is_boosted, predictions
 from ._checked_data import WORDS, check_labels, convert_objects, validate_mixed, validate_numbers
-from ._coverage_by_value import COVERAGE, HeldShare, check_coverage_by, held_shares
 from ._forest_numbers import ForestNumbers
 from ._forest_rows import Grown, Sample, UnseenAnswers
 from ._pipelines import check_steps, column_types, copy_steps, map_of, reads_categories, without_transform
@@ -50,6 +49,14 @@ from ._raw_rows import ReadsRows
 from ._transaction import as_transaction
 
 COUNTS = ("auto", "oob", "held_out", "cross_fit")  # values of the parameter ``counts``
+COVERAGE = 0.9  # coverage of the intervals whose targets are counted
+
+
+class HeldShare(NamedTuple):
+    """For a value of a column, how many rows have it, and how often 90 % intervals hold these rows' targets."""
+
+    rows: int
+    share: float  # of the rows' targets, by weight; NaN for no rows
 
 
 class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows, RegressorMixin, BaseEstimator):
@@ -231,7 +238,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         sample_weight: NumbersLike | None = None,
         groups: LabelsLike | None = None,
     ) -> "UncertainForestRegressor":
-        """Fit the forest, read its leaves, and fit the law.
+        """Fit the forest, read its leaves, and fit the law of residuals.
 
         Parameters
         ----------
@@ -258,7 +265,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return self
 
     def _open(self) -> Opened:
-        """Return the model, taken out of its wrappers and out of a `TransformedTargetRegressor`."""
+        """Return the parameter ``estimator``, or the default model, without its `TransformedTargetRegressor`."""
         return without_transform(self._default_model() if self.estimator is None else self.estimator)[0]
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
@@ -270,11 +277,51 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         for former in ("feature_names_in_", "law_", "moments_"):
             vars(self).pop(former, None)
         self._chosen = self._choices()
-        self._steps, self._raw_types = copy_steps(model_or_pipeline) if frozen else steps_of(model_or_pipeline), None
+        self._steps = copy_steps(model_or_pipeline) if frozen else steps_of(model_or_pipeline)
+        self._raw_types = None
         # These models may read names, categories, or more digits than the checked arrays have.
         self._reads_given = frozen or bool(self._steps) or reads_categories(model, X)
         X = self._as_given(X) if self._reads_given else X
         values, target = self._validate(X, y, model_or_pipeline if frozen else None)
+        support = self._check_targets(target)
+        weight = None if sample_weight is None else as_weights(sample_weight, len(target))
+        if weight is not None and not weight.any():
+            raise ValueError("the weights of all instances are zero; there is nothing to fit.")
+        has_weight = np.ones(len(target), bool) if weight is None else weight > 0
+        if (n_weighted := int(has_weight.sum())) < 2:
+            raise ValueError(f"X has n_samples = {n_weighted}; a law of residuals needs two or more instances.")
+        strata, stratum = self._strata_of(X, has_weight)
+        if self._steps and groups is None:  # copies are rows with the same output of the steps
+            if frozen:
+                values = self._reader(model_or_pipeline)(X)
+            else:
+                values = self._transform_all(model_or_pipeline, X, target, weight, groups)
+        group_numbers = _groups(values, target, weight, groups)
+        sample = Sample(X if self._reads_given else values, target, weight, group_numbers, stratum)
+        if counts != "oob":
+            sample = sample.part(np.flatnonzero(has_weight))  # bags hold positions of all rows
+        fit_model = self._fit_boosted if boosted else self._fit_forest
+        self._target_map = None
+        take_or_grow = self._take_fitted if frozen else self._grow
+        grow: Any = partial(take_or_grow, model_or_pipeline)
+        answers, residual_stratum = cast(Any, fit_model(grow, sample, frozen, counts))
+        target_map = vars(self).pop("_target_map")
+        law = self.law_._replace(**support, target_map=None if target_map is None else target_map.named)
+        if strata is not None and law.is_by_rank:
+            strata.check_enough(residual_stratum, "rows that are ranked", law.repeats)
+            position = self._position_among_raw(strata, X)
+            law = law._replace(strata=strata._replace(number=residual_stratum, position=position))
+        self.bound_.law = self.law_ = law
+        self.oob_distribution_ = None
+        if counts == "oob":
+            self.oob_distribution_ = self._oob_distribution(answers, stratum, len(target))
+        self.coverage_by_value_ = None if strata is None else self._coverage_by_value(strata, answers)
+
+    def _check_targets(self, target: np.ndarray) -> dict[str, Any]:
+        """Return the fields ``support`` and ``step`` of a law by name, as the parameter ``support`` says.
+
+        Raises a ValueError unless the targets ``[rows]`` lie within the support, and steps reach them and its end.
+        """
         (low, high), step = self._support()
         start = low if np.isfinite(low) else 0.0
         # Here, and not in `_support`, which loaded estimators pass, too: former versions took such an end.
@@ -296,44 +343,13 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
                 f"y holds {target[row]:g} in row {row}, which steps of {step:g} do not reach by "
                 f"support={self.support!r:.60}; leave the step out for targets of any kind."
             )
-        weight = None if sample_weight is None else as_weights(sample_weight, len(target))
-        if weight is not None and not weight.any():
-            raise ValueError("the weights of all instances are zero; there is nothing to fit.")
-        has_weight = np.ones(len(target), bool) if weight is None else weight > 0
-        if (n_weighted := int(has_weight.sum())) < 2:
-            raise ValueError(f"X has n_samples = {n_weighted}; a law of residuals needs two or more instances.")
-        strata, stratum = self._strata_of(X, has_weight)
-        if self._steps and groups is None:
-            values = (
-                self._reader(model_or_pipeline)(X)
-                if frozen
-                else self._transform_all(model_or_pipeline, X, target, weight, groups)
-            )
-        group_numbers = _groups(values, target, weight, groups)
-        sample = Sample(X if self._reads_given else values, target, weight, group_numbers, stratum)
-        if counts != "oob":
-            sample = sample.part(np.flatnonzero(has_weight))  # bags hold positions of all rows
-        fit_model = self._fit_boosted if boosted else self._fit_forest
-        self._target_map = None
-        grow: Any = partial(self._take_fitted if frozen else self._grow, model_or_pipeline)
-        answers, residual_stratum = cast(Any, fit_model(grow, sample, frozen, counts))
-        target_map = vars(self).pop("_target_map")
-        law = self.law_._replace(**support, target_map=None if target_map is None else target_map.named)
-        if strata is not None and law.is_by_rank:
-            strata.check_enough(residual_stratum, "rows that are ranked", law.repeats)
-            position = self._position_among_raw(strata, X)
-            law = law._replace(strata=strata._replace(number=residual_stratum, position=position))
-        self.bound_.law = self.law_ = law
-        self.oob_distribution_ = None
-        if counts == "oob":
-            self.oob_distribution_ = self._oob_distribution(answers, stratum, len(target))
-        self.coverage_by_value_ = None if strata is None else self._coverage_by_value(strata, answers)
+        return support
 
     def _strata_of(self, X: Any, has_weight: np.ndarray) -> tuple[Strata | None, np.ndarray | None]:
-        """Return strata by the column ``coverage_by`` of raw rows X, and each row's stratum ``[rows]``.
+        """Return strata by the column ``coverage_by`` of raw rows X, and the number of each row's stratum ``[rows]``.
 
-        Both are None without such a column. For the conformal law a stratum in which few rows weigh more than 0
-        (``has_weight [rows]``) is refused.
+        Both are None without such a column. ``has_weight [rows]`` says which rows weigh more than 0; for the conformal
+        law a ValueError is raised for a stratum with few of them.
         """
         if self.coverage_by is None:
             return None, None
@@ -345,30 +361,39 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return strata, stratum
 
     def _position_among_raw(self, strata: Strata, X: Any) -> int:
-        """Return the position of the strata's column among the raw columns, whose order the rows X need not have.
+        """Return the position of the strata's column among the raw columns of the fit.
 
-        If a frozen pipeline was fitted without the column, it becomes the last raw column.
+        Columns of the raw rows X may be in another order. If a frozen pipeline was fitted without the strata's column,
+        that column becomes the last raw column.
         """
-        names, name = getattr(self, "feature_names_in_", np.zeros(0)).tolist(), strata.column.names
-        if not strata.is_raw or not names or name is None:
+        names = getattr(self, "feature_names_in_", np.zeros(0)).tolist()
+        if not strata.is_raw or not names or strata.column.names is None:
             return strata.position
-        if name[0] not in names:
-            self.feature_names_in_, self.n_features_in_ = np.array([*names, *name], object), len(names) + 1
+        name = strata.column.names[0]  # `strata.column` has a single column
+        if name not in names:
+            self.feature_names_in_ = np.array([*names, name], object)
+            self.n_features_in_ = len(names) + 1
             if self._raw_types is not None:
                 self._raw_types = (*self._raw_types, cast(Any, column_types(X))[strata.position])
-        return self.feature_names_in_.tolist().index(name[0])
+        return self.feature_names_in_.tolist().index(name)
 
     def _coverage_by_value(self, strata: Strata, answers: UnseenAnswers) -> dict[Any, HeldShare] | None:
-        """Return ``coverage_by_value_`` for the values of the strata's column.
+        """Return, for each value of the strata's column, how many rows have it and how often intervals hold targets.
 
-        The law was fitted to ``answers``. Return None for the law ``"neighbours"`` unless residuals are out of bag,
-        since its leaves count the very rows.
+        The rows are those of ``answers``, to which the law was fitted. Return None for the law ``"neighbours"`` unless
+        answers are out of bag, since its leaves count the very rows.
         """
-        is_held, sample = self._intervals_held(answers, COVERAGE), answers.sample
-        return None if is_held is None else held_shares(strata, cast(Any, sample.stratum), is_held, sample.weights)
+        is_held = self._intervals_held(answers, COVERAGE)
+        if is_held is None:
+            return None
+        sample = answers.sample
+        return _held_shares(strata, cast(Any, sample.stratum), is_held, sample.weights)
 
     def _grow(self, whole: Any, sample: Sample, **settings: Any) -> Grown:
-        """Return a copy of the model or pipeline ``whole``, fitted to the sample; ``settings`` are the model's."""
+        """Return a copy of the model or pipeline ``whole``, fitted to the sample.
+
+        ``settings`` are parameters that the copy's model, the last step of a pipeline, takes instead of its own.
+        """
         if settings:
             whole = cast(Any, clone(whole))
             opened(whole).forest.set_params(**settings)
@@ -379,14 +404,15 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
 
     def _take_fitted(self, whole: Any, sample: Sample) -> Grown:
         """Return ``whole``, a model or pipeline that came fitted, with the sample as the model reads it."""
-        read, target_map = self._reader(whole), self._map_targets(sample.y, fitted=True)
+        read = self._reader(whole)
+        target_map = self._map_targets(sample.y, fitted=True)
         return Grown(whole, opened(whole).forest, sample.of(read(sample.X), target_map), read, target_map)
 
     def _map_targets(self, y: np.ndarray, *, fitted: bool) -> TargetMap | None:
-        """Return the map of targets; None without a transform.
+        """Return the map by which a `TransformedTargetRegressor` transforms targets; None if there is none.
 
-        The first call in a fit makes the map, for the targets ``y``, and further calls return it: so all residuals
-        share one map. ``fitted`` says whether the model came frozen.
+        The first call in a fit makes the map, for the targets ``y``, and further calls return the same: so all
+        residuals share one map. ``fitted`` says whether the model came frozen.
         """
         transform = without_transform(self.estimator)[1]
         if transform is not None and self._target_map is None:
@@ -395,10 +421,11 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return self._target_map
 
     def _reader(self, model_or_pipeline: Any) -> Callable[[Any], Any]:
-        """Return the function from rows, as ``fit`` takes them, to rows as the model (the last step) reads them."""
+        """Return a function from rows, as ``fit`` takes them, to rows as the model (the last step) reads them."""
         steps = steps_of(model_or_pipeline)
-        read = lambda X: self._rows_of_model(transformed(steps, self._restore_types(X)))
-        return read if steps else lambda X: X
+        if not steps:
+            return lambda X: X
+        return lambda X: self._rows_of_model(transformed(steps, self._restore_types(X)))
 
     def _keep(self, grown: Grown) -> None:
         """Keep the fitted model ``grown``, and the pipeline's steps before it."""
@@ -435,14 +462,16 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         """
         check_bool("return_std", return_std)
         if quantiles is None:
-            rows, target_map = self._instances(X), self.law_.target_map
-            moments = self.moments_.answer(rows) if return_std or not hasattr(self, "estimator_") else None
-            # A model from a file has its leaves' means alone.
-            mean = predictions(self._forest_model, rows) if hasattr(self, "estimator_") else cast(Any, moments).mean
+            rows = self._instances(X)
+            target_map = self.law_.target_map
+            has_model = hasattr(self, "estimator_")  # from a file it has its leaves' means alone
+            moments = self.moments_.answer(rows) if return_std or not has_model else None
+            mean = predictions(self._forest_model, rows) if has_model else cast(Any, moments).mean
             mean = mean if target_map is None else target_map.inverse(mean)
             if moments is None or not return_std:
                 return mean
-            return mean, moments.std if target_map is None else self.predict_distribution(X).std
+            std = moments.std if target_map is None else self.predict_distribution(X).std
+            return mean, std
         if return_std:
             raise ValueError("quantiles and return_std=True are two questions; ask one at a time.")
         checked_levels(quantiles, "quantiles")
@@ -488,7 +517,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             `jaxunc.regression.NumberDistribution`.
         """
         rows = self._instances(X)
-        return self.bound_.distribution(rows, strata=None if self.law_.strata is None else self.law_.strata.numbers(X))
+        stratum = None if self.law_.strata is None else self.law_.strata.numbers(X)
+        return self.bound_.distribution(rows, strata=stratum)
 
     def predict_uncertainty(self, X: InstancesLike) -> Moments:
         """Return ``.aleatoric``, the mean of the leaves' variances, and ``.epistemic``, the variance of their means.
@@ -530,10 +560,12 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
 
     @property
     def _tested_columns(self) -> Columns:
+        """Columns of the rows that the fitted trees read."""
         return self.moments_.columns
 
     @property
     def _columns_read(self) -> tuple[int, ...]:
+        """Positions, among the raw columns of the fit, of those that the model, its steps or its strata read."""
         law: Any = vars(self).get("law_")
         by = () if law is None or law.strata is None else (law.strata.position,)
         return tuple(sorted({*super()._columns_read, *by}))
@@ -549,7 +581,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         check_within("held_out_size", self.held_out_size, "(0, 1)", ": the share that is held out")
         check_seed(self.random_state)
         self._support()
-        check_coverage_by(self.coverage_by)
+        _check_coverage_by(self.coverage_by)
         if frozen and self.counts == "cross_fit":
             raise ValueError("counts='cross_fit' grows forests, and this one came frozen; pass it unfrozen.")
         check_steps(model_or_pipeline, model)
@@ -586,12 +618,17 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             )
 
     def _support(self) -> tuple[tuple[float, float], float]:
-        """Return the range of targets in ``support``, and the step between targets or 0; an error if it is no range."""
+        """Return ((low, high), step) by the parameter ``support``: the range of targets, and 0 without a step.
+
+        Raises a TypeError or a ValueError unless the parameter is None, or two or three numbers of that meaning.
+        """
         if self.support is None:
             return (-np.inf, np.inf), 0.0
         check_numbers("support", self.support)
-        # A single number has no order, as (0, 0) has none: both are refused below.
-        low, high, *step = np.ravel(self.support).astype(np.float64).tolist() if np.size(self.support) > 1 else (0, 0)
+        numbers = np.ravel(self.support).astype(np.float64).tolist()
+        if len(numbers) < 2:
+            numbers = [0.0, 0.0]  # a single number has no order, as these have none, and is refused below
+        low, high, *step = numbers
         if np.ndim(self.support) != 1 or len(step) > 1 or not low < high:
             raise ValueError(f"support={self.support!r:.60} must be two numbers in their order, such as (0, inf).")
         finite = [number for number in (low, high, *step) if np.isfinite(number)]
@@ -605,8 +642,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     def _counts(self, model: Any, frozen: bool, boosted: bool) -> str:
         """Return the parameter ``counts``, which says whose residuals the law is fitted to, with ``"auto"`` replaced.
 
-        ``"auto"`` becomes ``"oob"`` for a model with bags that is not boosted, else ``"held_out"`` if the model is
-        frozen, else ``"cross_fit"``.
+        ``"auto"`` becomes ``"oob"`` for a ``model`` with bags that is not ``boosted``, else ``"held_out"`` if the model
+        came ``frozen``, else ``"cross_fit"``.
         """
         if self.counts != "auto":
             return self.counts
@@ -615,7 +652,10 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return "held_out" if frozen else "cross_fit"
 
     def _validate(self, X: Any, y: Any, fitted: Any) -> tuple[Any, np.ndarray]:
-        """Return rows, checked where no pipeline reads them, and targets; ``fitted`` is a frozen pipeline or model."""
+        """Return rows X and targets y, checked; the rows of a pipeline stay raw, and their columns are kept.
+
+        ``fitted`` is the model or pipeline if it came fitted, else None.
+        """
         numbers = np.asarray(check_labels(self, y))
         if self._steps:
             self._take_raw_columns(X, fitted)
@@ -637,25 +677,31 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return values, checked_target(target, n_rows(values), squared=True)
 
     def _as_given(self, X: Any) -> Any:
-        """Return rows for a model that reads them itself: of a pipeline raw, else without objects that are numbers."""
+        """Return rows X for a model that reads them itself, not as arrays of checked numbers.
+
+        Rows of a pipeline stay raw. In other rows, objects that are numbers become numbers.
+        """
         X = known_to_sklearn(X)
-        return X if self._steps or not (isinstance(X, np.ndarray) or hasattr(X, "iloc")) else convert_objects(X)
+        if self._steps:
+            return X
+        return convert_objects(X) if isinstance(X, np.ndarray) or hasattr(X, "iloc") else X
 
     def _choices(self) -> dict[str, Any]:
-        # LightGBM compares float64, so it is fitted to float64 as well as asked with it.
+        """Return the settings on which answers depend, by name; ``dtype`` is the type of numbers that trees compare."""
         is_loaded = self.estimator is None and hasattr(self, "moments_")  # files keep no model of another library
-        reads_float64 = library_of(self._model()[0]) == "lightgbm" or (
-            is_loaded and self.moments_.columns.cuts is not None
-        )
+        # LightGBM compares float64, so it is fitted to float64 as well as asked with it.
+        is_lightgbm = library_of(self._model()[0]) == "lightgbm"
+        reads_float64 = is_lightgbm or (is_loaded and self.moments_.columns.cuts is not None)
         return super()._choices() | {"dtype": "float64" if reads_float64 else "float32"}
 
     def _data_checks(self) -> dict[str, Any]:
+        """Return the arguments with which scikit-learn checks rows, as of the base class, for the model's ``dtype``."""
         return super()._data_checks() | {"dtype": np.dtype(self._settings["dtype"])}
 
     # Answering.
 
     def _instances(self, X: Any) -> Any:
-        """Return raw rows X as the fitted model reads them; a TypeError for rows that JAX traces."""
+        """Return raw rows X as the fitted model reads them; raise a TypeError for rows that JAX traces."""
         check_is_fitted(self)
         if not is_concrete(X):
             raise TypeError(
@@ -674,15 +720,40 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
 def _groups(values: Any, y: np.ndarray, weight: np.ndarray | None, groups: Any) -> np.ndarray | None:
     """Return the number of each row's group ``[rows]``; None if each row is a group by itself.
 
-    Rows are of one group if they have one label in ``groups``; without ``groups``, if they are copies in ``values``
-    and the targets y. A row of ``weight`` 0 is a group by itself.
+    Rows are of one group if they have the same label in ``groups``. Without ``groups`` a row and its copies are a
+    group: copies agree in ``values [rows features]`` and in the target y. A row of ``weight`` 0 is a group by itself.
     """
     if groups is None:
         columns = fit_columns(values) if hasattr(values, "columns") else Columns(values.shape[1])
         values = encode_rows(values, columns).values
-    return rows_together(values, np.unique(y, return_inverse=True)[1], groups, weight=weight)
+    target_number = np.unique(y, return_inverse=True)[1]  # in the place of classes
+    return rows_together(values, target_number, groups, weight=weight)
 
 
 def _is_catboost(model: Any) -> bool:
     """Return whether a model is CatBoost's, which has scikit-learn's methods but not its base class."""
     return library_of(model) == "catboost" and hasattr(model, "get_params")
+
+
+def _check_coverage_by(by: Any) -> None:
+    """Raise a TypeError or a ValueError unless ``by`` is a column's name, its position, or None."""
+    if by is None or isinstance(by, str):
+        return
+    if isinstance(by, bool | np.bool_) or not isinstance(by, int | np.integer):
+        raise TypeError(f"coverage_by={by!r:.60} is no column; pass its name, or its position from 0 on.")
+    if by < 0:
+        raise ValueError(f"coverage_by={by} is no column of X; the first is 0.")
+
+
+def _held_shares(strata: Strata, number: np.ndarray, is_held: np.ndarray, weight: np.ndarray) -> dict[Any, HeldShare]:
+    """Return for each value of the strata's column how many rows have it, and how often intervals hold their targets.
+
+    For each row, ``number`` has its stratum, ``is_held`` says whether its target is in its interval, and ``weight`` how
+    often the row counts in the share; arrays are ``[rows]``.
+    """
+    n_values = len(strata.values)
+    n_rows = np.bincount(number, minlength=n_values)
+    total_weight = np.bincount(number, weight, minlength=n_values)
+    held_weight = np.bincount(number, weight * is_held, minlength=n_values)
+    share = np.divide(held_weight, total_weight, out=np.full(n_values, np.nan), where=total_weight > 0)
+    return {value: HeldShare(int(n_rows[i]), float(share[i])) for i, value in enumerate(strata.values)}

@@ -58,7 +58,7 @@ CLIPS = (1e-2, 1e-3, 1e-5)
 
 
 class Histograms(NamedTuple):
-    """Histogram of the count vectors in each row's leaves; empty for padding rows."""
+    """For each row, the distinct count vectors of its leaves, and how many of its trees have each; none for padding."""
 
     count_table: Num[Array, "distinct columns"]
     """Distinct count vectors; with several count sets they stand side by side in the columns."""
@@ -66,30 +66,31 @@ class Histograms(NamedTuple):
     times: Float[Array, "rows slots"]  # number of the row's trees whose leaf has these counts; 0 in a free slot
 
     def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
-        """Return the combiner's merged statistic of each row; sums are scaled from the row's trees to ``n_trees``.
+        """Return the combiner's statistic of each row, merged over the row's trees.
 
-        ``n_trees`` is the forest's number of trees. Raises a ValueError for a combiner that merges by "collect".
+        Sums are scaled from the number of the row's trees to ``n_trees``, that of the forest's trees. Raises a
+        ValueError for a combiner that merges by "collect".
         """
         stat = jax.tree.map(jnp.asarray, lift_tree(combiner, self.count_table))
         planes, structure = jax.tree.flatten(stat)
         trees_of_row = jnp.sum(self.times, axis=1)
         ratio = jnp.asarray(n_trees) / jnp.maximum(trees_of_row, 1)
         kinds = Merging.of(combiner.merge, stat).kinds
-        return jax.tree.unflatten(
-            structure, [self._merge_plane(k, plane, ratio) for k, plane in zip(kinds, planes, strict=True)]
-        )
+        merged = [self._merge_plane(kind, plane, ratio) for kind, plane in zip(kinds, planes, strict=True)]
+        return jax.tree.unflatten(structure, merged)
 
     def at(self, rows: np.ndarray) -> "Histograms":
-        """Return the histograms of the rows at these positions."""
+        """Return the histograms of the rows at the positions ``rows``."""
         take = lambda array: jnp.asarray(np.asarray(array)[rows])
         return self._replace(code=take(self.code), times=take(self.times))
 
     def _merge_plane(self, kind: str, plane: Array, ratio: Float[Array, "rows"]) -> Any:
-        """Return a plane of the statistic, merged by ``kind`` over each row's trees: ``[rows ...]``, or a `TwoFloat`.
+        """Return an array of a combiner's statistic, merged over each row's trees: ``[rows ...]``, or a `TwoFloat`.
 
-        ``plane`` is ``[distinct ...]``, or a scalar that all leaves share, which "min" and "max" return unchanged. Sums
-        are multiplied by ``ratio``, and those of "exact_sum" are a `TwoFloat`. A row without trees gets 0, inf ("min")
-        or -inf ("max"). Raises a ValueError for "collect".
+        ``plane [distinct ...]`` has the array's values for the distinct count vectors. ``kind`` is the name of a merge,
+        as in `Combiner.merge`. Sums are multiplied by ``ratio``, and "exact_sum" makes a `TwoFloat`. A row without
+        trees gets 0, inf ("min") or -inf ("max"). A scalar, which all leaves share, is summed over trees; "min" and
+        "max" return it unchanged. Raises a ValueError for "collect".
         """
         if kind == "collect":
             raise ValueError(
@@ -99,17 +100,19 @@ class Histograms(NamedTuple):
             )
         dtype = float_dtype(plane)
         plane = plane.astype(dtype)
-        times, ratio = self.times.astype(dtype), ratio.astype(dtype)
+        times = self.times.astype(dtype)
+        ratio = ratio.astype(dtype)
         if plane.ndim == 0:
             if kind in ("min", "max"):
                 return plane
             total = plane * ratio * jnp.sum(times, axis=1)
             return TwoFloat(total, jnp.zeros_like(total)) if kind == "exact_sum" else total
-        # values: [rows slots numbers]
-        values, is_used = plane.reshape(len(plane), -1)[self.code], self.times[..., None] > 0
-        if kind in ("min", "max"):
-            neutral, extreme = (jnp.inf, jnp.min) if kind == "min" else (-jnp.inf, jnp.max)
-            merged = extreme(jnp.where(is_used, values, jnp.asarray(neutral, dtype)), axis=1)
+        values = plane.reshape(len(plane), -1)[self.code]  # [rows slots numbers]
+        is_used = self.times[..., None] > 0
+        if kind == "min":
+            merged = jnp.min(jnp.where(is_used, values, jnp.asarray(jnp.inf, dtype)), axis=1)
+        elif kind == "max":
+            merged = jnp.max(jnp.where(is_used, values, jnp.asarray(-jnp.inf, dtype)), axis=1)
         else:  # the value of a free slot may be -inf, a veto, and -inf times 0 is NaN
             values = jnp.where(is_used, values, jnp.zeros_like(values))
             merged = jnp.einsum("rs,rsp->rp", times * ratio[:, None], values)
@@ -118,39 +121,45 @@ class Histograms(NamedTuple):
 
 
 class RoutedRows(NamedTuple):
-    """Rows that are routed through the forest at every step, for combiners with numbers per tree."""
+    """Rows that are routed through a forest at every step of learning, for combiners with numbers per tree."""
 
     forest: Forest
-    X: Array
+    X: Array  # encoded features of the rows, ``[rows features]``
     tree_mask: Bool[Array, "rows trees"] | None  # whether a tree counts for a row; None if all do
 
     def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
-        """Return the combiner's merged statistic of each row, scaled to ``n_trees`` as by `Histograms.merge`."""
-        forest = self.forest
-        X = Encoded(self.X, True)
-        merged = merge_leaves(
-            forest.trees, leaf_table(forest, combiner), X, merge=combiner.merge, tree_mask=self.tree_mask
-        )
+        """Return the combiner's statistic of each row, merged over the row's trees.
+
+        Sums are scaled from the number of the row's trees to ``n_trees``, that of the forest's trees.
+        """
+        table = leaf_table(self.forest, combiner)
+        rows = Encoded(self.X, missing=True)
+        merged = merge_leaves(self.forest.trees, table, rows, merge=combiner.merge, tree_mask=self.tree_mask)
         if self.tree_mask is None:
             return merged
         trees_of_row = jnp.maximum(jnp.sum(self.tree_mask, axis=1), 1).astype(jnp.result_type(float))
         ratio = n_trees / trees_of_row
-        scale = lambda plane: plane * ratio.astype(plane.dtype).reshape(-1, *[1] * (plane.ndim - 1))
-        scale_sums = lambda kind, stat: stat if kind in ("min", "max") else jax.tree.map(scale, stat)
+
+        def scale(plane: Array) -> Array:
+            return plane * ratio.astype(plane.dtype).reshape(-1, *[1] * (plane.ndim - 1))
+
+        def scale_sums(kind: str, stat: PyTree) -> PyTree:
+            return stat if kind in ("min", "max") else jax.tree.map(scale, stat)
+
         return jax.tree.map(scale_sums, combiner.merge, merged)
 
 
 class MergedStatistics(NamedTuple):
-    """Merged statistic of each row, by a combiner whose numbers are not learned: it is the same at every step."""
+    """The statistic of each row, merged by a combiner whose numbers are not learned: the same at every step."""
 
-    stat: PyTree
+    stat: PyTree  # arrays ``[rows ...]``, or scalars that all rows share
 
     def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
         """Return ``stat`` as it is: it was merged by this combiner, and scaled to ``n_trees``, before."""
         return self.stat
 
     def at(self, rows: np.ndarray) -> "MergedStatistics":
-        """Return the merged statistics of the rows at these positions."""
+        """Return the merged statistics of the rows at the positions ``rows``."""
         take = lambda plane: jnp.asarray(np.asarray(plane)[rows]) if plane.ndim else plane
         return MergedStatistics(jax.tree.map(take, self.stat))
 
@@ -196,24 +205,22 @@ class OobDataset:
         return self.learned_for
 
     def data_for(self, combiner: Combiner) -> Histograms | RoutedRows | MergedStatistics:
-        """Return the data that a combiner learns from.
+        """Return the data that ``combiner`` learns from, which can ``merge`` its statistics of these rows.
 
-        These are histograms, or routed rows for numbers per tree, or merged statistics if only a scale and a bias above
-        them are learned. Raises a ValueError for a combiner of count sets that these rows lack, or with numbers per
-        tree if they cannot be routed.
+        A combiner with numbers per tree gets rows that are routed at each step. One of which only a scale and a bias
+        are learned gets merged statistics, and any other gets histograms. Raises a ValueError if the combiner reads
+        count sets that these rows lack, or has numbers per tree and these rows cannot be routed.
         """
         if not set(combiner.count_sets) <= set(self.count_sets):
             raise ValueError(
                 f"{type(combiner).__name__} reads the counts {combiner.count_sets}, these rows hold {self.count_sets}: "
                 "make them by oob_dataset(..., counts='both')."
             )
-        # Only scale and bias are learned: the rule's statistics are the same at every step.
-        if (
-            isinstance(combiner, Calibrated)
-            and not any(parameters_of(combiner.rule))
-            and not has_tree_fields(combiner.rule)
-        ):
-            return MergedStatistics(_merge(combiner.rule, self.data_for(combiner.rule), float(self.n_trees)))
+        if isinstance(combiner, Calibrated):
+            rule = combiner.rule
+            # Only scale and bias are learned: the rule's statistics are the same at every step.
+            if not any(parameters_of(rule)) and not has_tree_fields(rule):
+                return MergedStatistics(_merge(rule, self.data_for(rule), float(self.n_trees)))
         if not has_tree_fields(combiner):
             table = columns_of(self.histograms.count_table, self.count_sets, combiner.count_sets)
             return self.histograms._replace(count_table=table)
@@ -232,22 +239,22 @@ class OobDataset:
         return jax.tree.map(lambda part: np.asarray(part)[: self.n], answer)
 
     def bind(self, combiner: Combiner[AnswerT], *, threads: int | None = None) -> BoundForest[AnswerT]:
-        """Bind a combiner to ``forest``, as `jaxunc.bind` does with these ``threads``."""
+        """Bind a combiner to the `forest` of these rows, as `jaxunc.bind` does with these ``threads``."""
         return bind(self.forest, combiner, threads=threads)
 
     def default_candidates(self) -> dict[str, tuple[LearnedPool | Calibrated, ...]]:
-        """Return candidates for `stack_combiners` and `select_combiner`: the learned pool, and calibrated means."""
+        """Return candidates by name for `stack_combiners` and `select_combiner`: the learned pool, calibrated means."""
         slopes = jnp.ones(len(self.prior))
-        # One slope for all classes; one for each class; with more than two classes also each class against the rest.
-        scales = [(slopes[0], False), (slopes, False)] + [(slopes, True)] * (len(self.prior) > 2)
-        return {
-            "pool": (LearnedPool(self.prior, reads=self.count_sets),),
-            "calibrated mean": tuple(
-                Calibrated(Mean(), scale=scale, bias=0 * slopes, clip=clip, one_vs_rest=one_vs_rest)
-                for scale, one_vs_rest in scales
-                for clip in CLIPS
-            ),
-        }
+        bias = 0 * slopes
+        means = []
+        for clip in CLIPS:  # one slope for all classes
+            means.append(Calibrated(Mean(), scale=slopes[0], bias=bias, clip=clip, one_vs_rest=False))
+        for clip in CLIPS:  # a slope for each class
+            means.append(Calibrated(Mean(), scale=slopes, bias=bias, clip=clip, one_vs_rest=False))
+        if len(slopes) > 2:  # each class against the rest
+            for clip in CLIPS:
+                means.append(Calibrated(Mean(), scale=slopes, bias=bias, clip=clip, one_vs_rest=True))
+        return {"pool": (LearnedPool(self.prior, reads=self.count_sets),), "calibrated mean": tuple(means)}
 
     def with_weight(self, weight: NumbersLike) -> "OobDataset":
         """Return the same rows with other weights ``[rows]``, finite and ≥ 0; 0 leaves a row out."""
@@ -256,9 +263,9 @@ class OobDataset:
         return OobDataset(**{**vars(self), "weight": weight})
 
     def as_groups(self, values: np.ndarray) -> np.ndarray:
-        """Return ``values [rows]``, such as folds, where all rows of a group get the value of the group's first row.
+        """Return a copy of ``values [rows]``, such as numbers of folds, with equal values for all rows of a group.
 
-        Rows of weight 0 are of no group, and keep their values.
+        The value is that of the group's first row. Rows of weight 0 are of no group, and keep their values.
         """
         if self.groups is None:
             return values
@@ -281,7 +288,10 @@ class OobDataset:
 
 
 class Parameter(NamedTuple):
-    """An array of a combiner that can be learned: its path, and where its values may lie. Hashable, static in `jit`."""
+    """What learning needs to know of an array of a combiner: its path, and where its values may lie.
+
+    It is hashable, so that it can be static in `jit`.
+    """
 
     name: str  # path of the array: names of fields, with dots between
     domain: str  # set of admissible values, as `to_free` lists them: "real", "positive", "unit", "simplex", …
@@ -291,33 +301,38 @@ class Parameter(NamedTuple):
 
 
 def parameters_of(combiner: Combiner) -> tuple[Parameter | None, ...]:
-    """Return the parameter of each array of a combiner, in the order of JAX's pytree leaves; None for a fixed array."""
+    """Return a `Parameter` for each array of a combiner, in the order of JAX's pytrees; None for a fixed array."""
     return tuple(_parameter(combiner, path, leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(combiner))
 
 
 def _parameter(combiner: Combiner, path: tuple, leaf) -> Parameter | None:
-    """Return the parameter of the combiner's array ``leaf``, at JAX's key path; None if it is fixed or holds no floats.
+    """Return the `Parameter` of a combiner's array ``leaf``; None if the array is fixed or holds no floats.
 
-    The last field or keyword on the path gives the domain. The array has a value for each tree if any field on the path
-    is declared with ``per_tree``.
+    ``path`` is the array's key path, as JAX's pytrees have it. The last field or keyword on the path gives the domain.
+    The array has a value for each tree if any field on the path is declared with ``per_tree``.
     """
-    owner: Any = combiner
-    domain, spread, nearest, per_tree, names = "real", 1.0, 0.01, False, []
-    for key in path:  # owner: the object in which the key is looked up
+    domain = "real"
+    spread = 1.0
+    nearest = 0.01
+    per_tree = False
+    names = []
+    owner: Any = combiner  # the object in which the next key is looked up
+    for key in path:
         keyword_domains = declared(owner).domains if callable(getattr(owner, "func", None)) else {}
-        if isinstance(key, jax.tree_util.GetAttrKey):
+        if isinstance(key, jax.tree_util.GetAttrKey):  # a field of a dataclass
             field = getattr(type(owner), "__dataclass_fields__", {}).get(key.name)
             metadata = {} if field is None else field.metadata
-            domain, spread = metadata.get("domain", "real"), metadata.get("spread", 1.0)
+            domain = metadata.get("domain", "real")
+            spread = metadata.get("spread", 1.0)
             nearest = metadata.get("nearest", nearest)
             per_tree = per_tree or bool(metadata.get("per_tree"))
             names.append(key.name)
             owner = getattr(owner, key.name, None)
-        elif isinstance(key, jax.tree_util.DictKey):
+        elif isinstance(key, jax.tree_util.DictKey):  # an entry of a dict, or a keyword of a partial function
             domain = keyword_domains.get(key.key, "real")
             names.append(str(key.key))
             owner = owner[key.key] if isinstance(owner, dict) else getattr(owner, "keywords", {}).get(key.key)
-        elif isinstance(key, jax.tree_util.SequenceKey):
+        elif isinstance(key, jax.tree_util.SequenceKey):  # an element of a list or tuple
             names.append(str(key.idx))
             owner = owner[key.idx] if isinstance(owner, (list, tuple)) else owner
     if domain == "fixed" or not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
@@ -329,11 +344,13 @@ def _parameter(combiner: Combiner, path: tuple, leaf) -> Parameter | None:
 
 @jit
 def _merge(combiner: Combiner, data: Histograms | RoutedRows | MergedStatistics, n_trees) -> PyTree:
+    """Return the combiner's merged statistic of each row of the data, with sums scaled to ``n_trees``."""
     return data.merge(combiner, n_trees)
 
 
 @jit
 def _answer(combiner: Combiner, data: Histograms | RoutedRows | MergedStatistics, n_trees) -> PyTree:
+    """Return the combiner's answer for each row of the data, with sums scaled to ``n_trees``."""
     return combiner.finish(data.merge(combiner, n_trees))
 
 
@@ -431,13 +448,17 @@ def dataset_from_counts(
 
 
 def _labels(class_labels, y, n_classes: int) -> tuple[Any, ...]:
-    """Return ``class_labels``, or for None the sorted distinct labels of y; a ValueError unless there are n_classes."""
+    """Return ``class_labels`` as a tuple, or for None the sorted distinct labels of y.
+
+    Raises a ValueError unless there are ``n_classes`` labels.
+    """
     if class_labels is None:
-        labels, name = tuple(distinct_labels(as_labels(y))[0].tolist()), "y"
+        labels = tuple(distinct_labels(as_labels(y))[0].tolist())
     else:
         check_collection("class_labels", class_labels, "labels, one per class")
-        labels, name = tuple(class_labels), "class_labels"
+        labels = tuple(class_labels)
     if len(labels) != n_classes:
+        name = "y" if class_labels is None else "class_labels"
         raise ValueError(
             f"counts have {n_classes} classes, {name} {len(labels)}: {list(labels)[:5]}. Pass class_labels, the label "
             "of each column of the counts."
@@ -448,7 +469,10 @@ def _labels(class_labels, y, n_classes: int) -> tuple[Any, ...]:
 def make_rows(
     row_histograms: Histograms, y: np.ndarray, weight: np.ndarray, *, routed: RoutedRows | None = None, **fields: Any
 ) -> OobDataset:
-    """Return the data set of these histograms; y (classes) and weights are padded, ``fields`` are `OobDataset`'s."""
+    """Return the data set of rows with these histograms, which are padded; y and ``weight`` are padded here.
+
+    ``y [rows]`` has positions of classes. ``routed`` and ``fields`` are further fields of `OobDataset`.
+    """
     n_rows = len(row_histograms.code)
     return OobDataset(
         histograms=row_histograms,
@@ -479,22 +503,24 @@ def check_rows(rows: Any) -> None:
 
 
 def make_histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | None) -> Histograms:
-    """Return the histogram of each row's codes ``[rows trees]``, over the trees where the mask is True (None: all).
+    """Return the histogram of each row's count vectors, over the trees where the mask is True; padded to few shapes.
 
-    A code is an index in ``count_table``, the distinct count vectors ``[distinct columns]``.
+    ``count_table [distinct columns]`` has the distinct count vectors, and ``code [rows trees]`` the index in it of each
+    row's vector in each tree. ``mask`` is ``[rows trees]``; None: True in all trees.
     """
-    parts = [
-        _count_codes(code[i : i + CHUNK], None if mask is None else mask[i : i + CHUNK])
-        for i in range(0, len(code), CHUNK)
-    ]
-    widest = max(part[0].shape[1] for part in parts)
+    chunks = []  # (codes, times) of `CHUNK` rows each
+    for start in range(0, len(code), CHUNK):
+        chunk_mask = None if mask is None else mask[start : start + CHUNK]
+        chunks.append(_count_codes(code[start : start + CHUNK], chunk_mask))
+    widest = max(codes.shape[1] for codes, _ in chunks)
     # Rounded sizes (a power of two, or three quarters of it), so that folds and similar forests share programs.
     slots = power_of_two(widest, 8)
     slots = 3 * slots // 4 if widest <= 3 * slots // 4 and slots > 8 else slots
     n_rows = _round_up(len(code), 256)
-    all_codes, all_times = np.zeros((n_rows, slots), np.int32), np.zeros((n_rows, slots), np.float32)
+    all_codes = np.zeros((n_rows, slots), np.int32)
+    all_times = np.zeros((n_rows, slots), np.float32)
     start = 0
-    for codes, times in parts:
+    for codes, times in chunks:
         all_codes[start : start + len(codes), : codes.shape[1]] = codes
         all_times[start : start + len(codes), : codes.shape[1]] = times
         start += len(codes)
@@ -504,15 +530,17 @@ def make_histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray 
 
 
 def _count_codes(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return each row's distinct codes, ascending, and how often each occurs where the mask is True.
+    """Return two arrays ``[rows width]``: each row's distinct codes, ascending, and how often each code occurs.
 
-    ``code`` and ``mask`` are ``[rows trees]``, the results ``[rows width]``. Zeros pad both: code 0, which occurs 0
-    times.
+    ``code [rows trees]`` is counted where ``mask [rows trees]`` is True (None: everywhere). Rows with few codes are
+    padded by zeros: code 0, which occurs 0 times.
     """
-    # -1 marks masked trees: it sorts first, and gets no slot.
-    code = np.sort(code if mask is None else np.where(mask, code, np.int32(-1)), axis=1)
+    if mask is not None:
+        code = np.where(mask, code, np.int32(-1))  # -1 sorts first, and gets no slot
+    code = np.sort(code, axis=1)
     is_first = np.empty(code.shape, bool)
-    is_first[:, 0], is_first[:, 1:] = True, code[:, 1:] != code[:, :-1]
+    is_first[:, 0] = True
+    is_first[:, 1:] = code[:, 1:] != code[:, :-1]
     is_counted = code >= 0
     is_first &= is_counted
     slot = np.cumsum(is_first, axis=1, dtype=np.int32) - 1
@@ -525,17 +553,17 @@ def _count_codes(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray,
 
 
 def _round_up(number: int, smallest: int) -> int:
-    """Return ``number`` rounded up to a multiple of p/8; p is the least power of two ≥ ``number`` and ``smallest``."""
+    """Return ``number`` rounded up to a multiple of p/8, p the least power of two ≥ ``number`` and ≥ ``smallest``."""
     return multiple_of(power_of_two(number, smallest) // 8, number)
 
 
 class LabelledData(NamedTuple):
-    """Rows with labels and weights, checked; arrays are ``[rows]``."""
+    """Rows with labels and weights, checked, and which of these rows to learn from; arrays are ``[rows]``."""
 
-    X: Any
-    y: np.ndarray
+    X: Any  # all rows, as a table of any kind
+    y: np.ndarray  # labels of all rows
     position: np.ndarray  # position of each row's label among the forest's class labels
-    weight: np.ndarray
+    weight: np.ndarray  # weight of each row
     has_weights: bool  # whether the caller passed weights
     rows: np.ndarray  # positions of the rows to learn from
     groups: np.ndarray | None = None  # group of each row, as a number; None if each row is a group
@@ -546,25 +574,25 @@ class LabelledData(NamedTuple):
 
     @property
     def group_numbers(self) -> np.ndarray:
-        """Number of each row's group; if ``groups`` is None, each row is a group by itself."""
+        """Number of each row's group ``[rows]``, also if ``groups`` is None, so that each row is a group by itself."""
         return np.arange(len(self.y)) if self.groups is None else self.groups
 
     @property
     def weights(self) -> np.ndarray | None:
-        """Weights of the rows; None unless the caller passed some."""
+        """Weights of all rows ``[rows]``; None unless the caller passed weights."""
         return self.weight if self.has_weights else None
 
 
 def encode(forest: Forest, data: LabelledData) -> np.ndarray | SparseRows:
-    """Return the rows to learn from as the forest's trees read them, ``[rows features]``."""
+    """Return ``data.rows``, the rows to learn from, as the forest's trees read them, ``[rows features]``."""
     values = encode_rows(data.X, forest.trees.columns).values
     return (values if isinstance(values, SparseRows) else np.asarray(values))[data.rows]
 
 
 def find_leaves(forest: Forest, data: LabelledData) -> np.ndarray:
-    """Return the leaf of each row to learn from in each tree, ``[rows trees]``.
+    """Return the leaf that each of ``data.rows``, the rows to learn from, reaches in each tree, ``[rows trees]``.
 
-    Raises a ValueError if the mode of empty leaves gives them no counts of their own.
+    Raises a ValueError if the forest's mode for empty leaves gives these no counts of their own.
     """
     if forest.follows_forks:
         raise ValueError(
@@ -575,6 +603,9 @@ def find_leaves(forest: Forest, data: LabelledData) -> np.ndarray:
 
 
 def look_up_codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return distinct count vectors ``[distinct columns]``, and the index of each leaf's vector ``[rows trees]``."""
+    """Return the distinct count vectors ``[distinct columns]``, and the index of each leaf's vector ``[rows trees]``.
+
+    ``leaves [rows trees]`` are nodes of the forest's trees.
+    """
     table, code = forest.leaf_rows()
     return np.asarray(table, np.float64), np.asarray(code)[np.arange(forest.n_trees), leaves]

@@ -41,10 +41,10 @@ class Step(NamedTuple):
 
 
 class WeighedPart(NamedTuple):
-    """A part of the rows as a problem by itself, and its share of the weight of all rows."""
+    """A part of the rows, as a problem to minimise by itself, and its share of the weight of all rows."""
 
     share: float
-    problem: Any
+    problem: Any  # what `descend`'s objective takes: data, classes and weights of the rows, and the loss
 
 
 def best_step(
@@ -55,15 +55,20 @@ def best_step(
     patience: int,
     report: Callable[[int, float], None],
 ) -> tuple[Step, str, dict[str, np.ndarray]]:
-    """Run the steps. Return the step with the least ``validate`` loss (else objective), the status, and all losses.
+    """Run the ``steps`` of a descent. Return (best step, status, losses).
 
-    ``validate`` takes free numbers, and ``report`` the number and the objective of each step. Status is "converged",
-    "steps" (after ``n_steps``), "stopped early" (``patience`` steps without a smaller validation loss) or "diverged".
-    Losses are arrays by name: "loss", and "validation" if ``validate`` is given. Raises a ValueError if the loss at the
-    start is not finite.
+    The best step has the least loss by ``validate``, a function of free numbers, or for None the least objective.
+    ``report`` is called with the number and the objective of each step. The status is "converged", "steps" (after
+    ``n_steps``), "stopped early" (after ``patience`` steps without a smaller validation loss) or "diverged". Losses are
+    arrays by name, an entry for each step: "loss", and "validation" if ``validate`` is given. Raises a ValueError if
+    the objective at the start is not finite.
     """
-    best, best_value, best_number, status = None, np.inf, 0, "steps"
-    values, validated = [], []
+    best = None
+    best_value = np.inf
+    best_number = 0
+    status = "steps"
+    values = []  # objective of each step
+    validation_losses = []
     for step_number, step in enumerate(steps):
         if not (np.isfinite(step.value) and np.isfinite(step.steepest)):
             if best is None:
@@ -79,8 +84,8 @@ def best_step(
             break
         values.append(step.value)
         if validate is not None:
-            validated.append(validate(step.numbers))
-        current = validated[-1] if validated else step.value
+            validation_losses.append(validate(step.numbers))
+        current = validation_losses[-1] if validation_losses else step.value
         if best is None or current < best_value:
             best, best_value, best_number = step, current, step_number
         report(step_number, step.value)
@@ -98,7 +103,9 @@ def best_step(
             "smaller learning rate."
         )
     assert best is not None
-    history = {"loss": np.array(values)} | ({"validation": np.array(validated)} if validated else {})
+    history = {"loss": np.array(values)}
+    if validation_losses:
+        history["validation"] = np.array(validation_losses)
     return best, status, history
 
 
@@ -119,49 +126,73 @@ def descend(
     steps in a row that decrease the objective by less than ``small_gain`` of its value.
     """
     layout, point = _layout(numbers)
-    dtype, evaluate = jnp.result_type(float), partial(_evaluate, objective, shape, layout, parts)
+    dtype = jnp.result_type(float)
+    evaluate = partial(_evaluate, objective, shape, layout, parts)
 
-    def step(point, value: float, slope, is_last: bool) -> Step:
+    def make_step(point, value: float, slope, *, is_last: bool) -> Step:
         steepest = float(np.max(np.abs(slope)))
         # Cut on the host: in JAX, cutting an array takes as long as a step over a thousand rows.
         arrays = jax.tree.map(jnp.asarray, _unravel(layout, np.asarray(point, dtype)))
         return Step(arrays, value, steepest, is_last or steepest < 1e-6, tuple(pairs))
 
     pairs = deque(curvature, MEMORY)
-    noise, n_small = 4 * float(jnp.finfo(dtype).eps), 0
+    noise = 4 * float(jnp.finfo(dtype).eps)  # rounding of an objective, relative to it
+    n_small = 0  # steps in a row with a small gain
     value, slope = evaluate(point)
-    yield step(point, value, slope, False)
+    yield make_step(point, value, slope, is_last=False)
     while True:
         direction = -_precondition(slope, pairs)
         if not direction @ slope < 0:  # no descent direction: the memory misleads, and the gradient alone does not
             pairs.clear()
             direction = -_precondition(slope, pairs)
-        length, derivative = 1.0, float(direction @ slope)
-        while True:
-            new_point = point + length * direction
-            new_value, new_slope = evaluate(new_point)
-            # Objectives are rounded to the device's floats: without the noise term no step would pass at the optimum.
-            if new_value <= value + 1e-4 * length * derivative + noise * abs(value) or length < SHORTEST_STEP:
-                break
-            # On to the minimum of the parabola through both objectives and the derivative at 0, within limits.
-            excess = new_value - value - length * derivative
-            optimum = -0.5 * derivative * length / excess if np.isfinite(excess) and excess > 0 else 0.0
-            length *= float(np.clip(optimum, 0.1, 0.5))
+        new_point, new_value, new_slope = _search_line(evaluate, point, value, slope, direction, noise)
         # Even the shortest step does not lower the objective: this is the minimum, up to rounding.
         if not new_value <= value + noise * abs(value):
-            yield step(point, value, slope, True)
+            yield make_step(point, value, slope, is_last=True)
             return
         n_small = n_small + 1 if value - new_value < small_gain * max(abs(new_value), 1e-3) else 0
         # Only pairs of positive curvature are kept: then the inverse Hessian stays positive definite.
         if (new_point - point) @ (new_slope - slope) > 0:
             pairs.append((new_point - point, new_slope - slope))
         point, value, slope = new_point, new_value, new_slope
-        yield step(point, value, slope, n_small >= 3)
+        yield make_step(point, value, slope, is_last=n_small >= 3)
+
+
+def _search_line(
+    evaluate: Callable[..., Any],
+    point: np.ndarray,
+    value: float,
+    slope: np.ndarray,
+    direction: np.ndarray,
+    noise: float,
+) -> tuple[np.ndarray, float, np.ndarray]:
+    """Return (point, objective, gradient) of the first step that decreases the objective enough (Armijo's condition).
+
+    Steps go from ``point`` along ``direction``, and become shorter down to `SHORTEST_STEP`, which is returned whatever
+    the objective is. ``evaluate(point)`` returns objective and gradient; ``value`` and ``slope`` are those at
+    ``point``. ``noise`` is the rounding of an objective, relative to it.
+    """
+    length = 1.0
+    derivative = float(direction @ slope)
+    while True:
+        new_point = point + length * direction
+        new_value, new_slope = evaluate(new_point)
+        # Objectives are rounded to the device's floats: without the noise term no step would pass at the optimum.
+        if new_value <= value + 1e-4 * length * derivative + noise * abs(value) or length < SHORTEST_STEP:
+            return new_point, new_value, new_slope
+        # On to the minimum of the parabola through both objectives and the derivative at 0, within limits.
+        excess = new_value - value - length * derivative
+        optimum = -0.5 * derivative * length / excess if np.isfinite(excess) and excess > 0 else 0.0
+        length *= float(np.clip(optimum, 0.1, 0.5))
 
 
 def _precondition(slope: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Multiply the gradient by L-BFGS's inverse Hessian of these ``pairs`` (Nocedal and Wright 2006, algorithm 7.4)."""
-    direction, shares = slope, []
+    """Return the gradient ``slope`` times L-BFGS's inverse Hessian (Nocedal and Wright 2006, algorithm 7.4).
+
+    ``pairs`` are (change of the numbers, change of the gradient) of the last steps, the newest last.
+    """
+    direction = slope
+    shares = []
     for move, change in reversed(pairs):
         shares.append(move @ direction / (move @ change))
         direction = direction - shares[-1] * change
@@ -177,15 +208,16 @@ def _precondition(slope: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarra
 
 @jit(static_argnums=(0, 1, 2))
 def _value_and_slope(objective: Callable[..., Any], shape: tuple, layout: tuple, flat, problem):
-    """Return an objective and its gradient at ``flat``, the vector in which `_layout` put the free numbers.
+    """Return an objective and its gradient at the vector ``flat``, which holds all free numbers.
 
-    ``objective`` and ``shape`` are as for `descend`, ``problem`` is a part of the rows, and ``layout`` is by `_layout`.
+    ``objective`` and ``shape`` are as for `descend`, ``problem`` is a part of the rows, and ``layout`` says how
+    `_layout` made the vector.
     """
     return jax.value_and_grad(lambda vector: objective(shape, _unravel(layout, vector), problem))(flat)
 
 
 def _unravel(layout: tuple, flat):
-    """Return the pytree of arrays that `_layout` put into the vector ``flat``."""
+    """Return the pytree of arrays that the vector ``flat`` holds; ``layout`` is (structure, shapes) by `_layout`."""
     structure, shapes = layout
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
     arrays = [flat[end - int(np.prod(shape)) : end].reshape(shape) for end, shape in zip(ends, shapes, strict=True)]
@@ -193,30 +225,34 @@ def _unravel(layout: tuple, flat):
 
 
 def _layout(numbers) -> tuple[tuple, np.ndarray]:
-    """Return (structure, shapes) of the pytree of arrays ``numbers``, and all values as a vector of float64."""
+    """Return the layout of ``numbers``, a pytree of arrays, as (structure, shapes), and the values as a float64 vector.
+
+    `_unravel` turns the vector into the pytree again.
+    """
     leaves, structure = jax.tree.flatten(numbers)
     flat = np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in leaves])
     return (structure, tuple(jnp.shape(leaf) for leaf in leaves)), flat
 
 
 def _evaluate(objective, shape, layout, parts: Sequence[WeighedPart], at: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the means over the parts of an objective and its gradient, at the vector ``at``.
+    """Return an objective and its gradient for all ``parts`` of the rows, at the vector ``at`` of free numbers.
 
-    ``objective`` and ``shape`` are as for `descend`. ``layout`` is the structure and the shapes by which `_layout` made
-    the vector.
+    Both are means over the parts by their shares. ``objective`` and ``shape`` are as for `descend`; ``layout`` says how
+    `_layout` made the vector.
     """
     flat = jnp.asarray(at, jnp.result_type(float))
     results = [_value_and_slope(objective, shape, layout, flat, part.problem) for part in parts]
     # All parts were dispatched before this reads the first result, so that the device does not wait.
     shares = np.array([part.share for part in parts])
-    values, slopes = (np.stack([np.asarray(array, float) for array in arrays]) for arrays in zip(*results, strict=True))
+    values = np.stack([np.asarray(value, float) for value, _ in results])
+    slopes = np.stack([np.asarray(slope, float) for _, slope in results])
     return float(shares @ values), shares @ slopes
 
 
 def value_at(objective: Callable[..., Any], shape: tuple, numbers, parts: Sequence[WeighedPart]) -> float:
-    """Return the objective at the free numbers ``numbers``, by the program that `descend` runs.
+    """Return the objective for all ``parts`` of the rows at the free numbers ``numbers``.
 
-    The arguments are those of `descend`.
+    The arguments are those of `descend`, whose compiled program is run.
     """
     layout, flat = _layout(numbers)
     return _evaluate(objective, shape, layout, parts, flat)[0]
@@ -224,16 +260,16 @@ def value_at(objective: Callable[..., Any], shape: tuple, numbers, parts: Sequen
 
 @jit(static_argnums=(0, 1, 2))
 def _update(objective: Callable[..., Any], shape: tuple, optimizer, numbers, state, problem):
-    """Return numbers and state after a step of ``optimizer``, and objective and `Step.steepest` before the step.
+    """Return (numbers, state, objective, steepest) for a step of ``optimizer``.
 
-    ``numbers`` and ``state`` are the free numbers and the optimizer's state before the step. The objective is
-    ``objective(shape, numbers, problem)``.
+    Free ``numbers`` and the optimizer's ``state`` are passed as before the step, and returned as after it. Objective
+    and `Step.steepest` are those before the step. The objective is ``objective(shape, numbers, problem)``.
     """
     value_of = lambda point: objective(shape, point, problem)
     value, slope = jax.value_and_grad(value_of)(numbers)
     extended = optax.with_extra_args_support(optimizer)
     updates, state = extended.update(slope, state, numbers, value=value, grad=slope, value_fn=value_of)
-    steepest = jnp.max(jnp.stack([jnp.max(jnp.abs(part)) for part in jax.tree.leaves(slope)]))
+    steepest = jnp.max(jnp.stack([jnp.max(jnp.abs(array)) for array in jax.tree.leaves(slope)]))
     return optax.apply_updates(numbers, updates), state, value, steepest
 
 
@@ -250,10 +286,10 @@ def follow(objective: Callable[..., Any], shape: tuple, numbers, problem, optimi
 
 
 def split_rows(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
-    """Split the rows of positive weight at random into parts of at most `ROWS_PER_PART` rows and one shape.
+    """Split a problem into parts: its rows of positive weight at random, at most `ROWS_PER_PART` in each.
 
-    ``problem`` has ``data``, ``y`` and ``weight``. It stays one part if rows are routed, or ``loss`` is not in
-    `MEAN_LOSSES`.
+    ``problem`` has fields ``data``, ``y`` and ``weight``, and ``key`` draws the parts, which are padded to one shape.
+    The problem stays one part if it has few rows, routes them at each step, or its ``loss`` is not in `MEAN_LOSSES`.
     """
     weight = np.asarray(problem.weight)
     rows = np.flatnonzero(weight > 0)
@@ -270,20 +306,23 @@ def split_rows(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
         part = problem._replace(
             data=problem.data.at(padded), y=jnp.asarray(np.asarray(problem.y)[padded]), weight=jnp.asarray(part_weight)
         )
-        parts.append(WeighedPart(float(weight[part_rows].sum(dtype=float) / weight.sum(dtype=float)), part))
+        share = float(weight[part_rows].sum(dtype=float) / weight.sum(dtype=float))
+        parts.append(WeighedPart(share, part))
     return parts
 
 
 def descend_in_parts(
     objective: Any, shape: tuple, numbers, parts: Sequence[WeighedPart], n_steps: int, report: "StepReports"
 ) -> Iterator[Step]:
-    """Return `descend`'s steps on all parts, from where at most ``n_steps`` steps on the first part have led.
+    """Return the steps of `descend` on all ``parts``, after a descent on the first part alone.
 
-    The steps on the first part are passed to ``report``; those on all parts are not.
+    The descent on the first part runs at once, from ``numbers`` on, with at most ``n_steps`` steps, and ``report`` is
+    called with each. From its end the returned steps start; ``report`` is not called with them.
     """
     if len(parts) == 1:
         return descend(objective, shape, numbers, parts)
-    first, curvature = parts[0]._replace(share=1.0), ()
+    first = parts[0]._replace(share=1.0)
+    curvature = ()
     n_rows = int(np.sum(np.asarray(first.problem.weight) > 0))
     for step_number, step in enumerate(descend(objective, shape, numbers, [first])):
         if not (np.isfinite(step.value) and np.isfinite(step.steepest)):
@@ -296,7 +335,7 @@ def descend_in_parts(
 
 
 class FitProgress(NamedTuple):
-    """Progress of learning; as a string, one line that tells it."""
+    """How far learning has come, as it is reported after each step; as a string it is one line."""
 
     done: int
     """Steps so far."""
@@ -323,13 +362,16 @@ FitProgressLike = bool | Callable[[FitProgress], None] | None
 
 
 def check_fit_progress(progress: Any) -> None:
-    """Raise a TypeError unless ``progress`` is a receiver, a bool or None."""
+    """Raise a TypeError unless ``progress`` is a bool, None, or a function that receives a `FitProgress`."""
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise TypeError(f"progress={progress!r:.60} must be True, a function of a FitProgress, or None.")
 
 
 def name_progress(progress: FitProgressLike, what: str) -> FitProgressLike:
-    """Return a receiver that sets `FitProgress.what` and passes progress on to ``progress``; None for None or False."""
+    """Return a function that sets ``what`` in a `FitProgress` and passes it on to ``progress``; None for None or False.
+
+    For True the function writes progress as a line on standard error.
+    """
     if not progress:
         return None
     receive = progress if callable(progress) else _print
@@ -337,30 +379,35 @@ def name_progress(progress: FitProgressLike, what: str) -> FitProgressLike:
 
 
 def _print(now: FitProgress) -> None:
+    """Write progress as a line on standard error, over the line before."""
     print(f"\r{now!s:<100}", end="", file=sys.stderr, flush=True)
 
 
 def end_line(progress: FitProgressLike) -> None:
-    """End the line on standard error, if progress was written there."""
+    """End the line on standard error if ``progress`` is True, so that reports were written there."""
     if progress is True:
         print(file=sys.stderr, flush=True)
 
 
 class StepReports:
-    """Function that reports steps to a receiver of progress, with the seconds since the function was made.
+    """A function of a step that makes a `FitProgress` of it, and passes that to ``progress``.
 
-    ``what`` is `FitProgress.what`, ``n_rows`` the number of all rows, and ``n_steps`` the most steps.
+    Seconds count from when the object was made. ``what`` is `FitProgress.what`, ``n_rows`` the number of all rows, and
+    ``n_steps`` the largest number of steps.
     """
 
     def __init__(self, progress: FitProgressLike, what: str, n_rows: int, n_steps: int):
         self._progress, self._what, self._n_rows, self._n_steps = progress, what, n_rows, n_steps
-        self._start_time, self._start_loss = time.perf_counter(), np.nan
+        self._start_time = time.perf_counter()
+        self._start_loss = np.nan  # until the first step
 
     def __call__(self, number: int, value: float, n_rows: int | None = None) -> None:
-        """Report a step's number and its objective on ``n_rows`` rows; default: on all rows."""
+        """Report the ``number`` of a step, and ``value``, its objective on ``n_rows`` rows (None: on all rows)."""
         if not self._progress:
             return
         self._start_loss = value if np.isnan(self._start_loss) else self._start_loss
-        seconds, n_rows = time.perf_counter() - self._start_time, self._n_rows if n_rows is None else n_rows
+        seconds = time.perf_counter() - self._start_time
+        n_rows = self._n_rows if n_rows is None else n_rows
         now = FitProgress(number, self._n_steps, seconds, value, self._start_loss, n_rows, self._what)
-        (self._progress if callable(self._progress) else _print)(now)
+        receive = self._progress if callable(self._progress) else _print
+        receive(now)

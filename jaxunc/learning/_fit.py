@@ -46,7 +46,7 @@ CombinerT = TypeVar("CombinerT", bound=Combiner, covariant=True, default=Combine
 
 @dataclass(frozen=True)  # type checks at run time know no NamedTuple that is generic
 class FitResult(Generic[CombinerT]):
-    """Result of `fit_combiner`, which explains the fields under "Returns"."""
+    """Result of `fit_combiner`, whose section "Returns" explains the fields."""
 
     combiner: CombinerT
     loss: float
@@ -57,7 +57,7 @@ class FitResult(Generic[CombinerT]):
 
 
 class _Problem(NamedTuple):
-    """Constants of a minimisation: the rows, the loss, and all of the combiner but its free numbers."""
+    """Constants of a minimisation: the rows, the loss, the start, and all arrays of the combiner before learning."""
 
     leaves: list  # all arrays of the combiner, as leaves of a pytree
     start: list[Array]  # free numbers around which the prior lies
@@ -155,10 +155,16 @@ def fit_combiner(
     spec = choose_parameters(combiner, freeze)
     centre, leaves, structure = split(combiner, spec)
     free = centre if start is None else _split_start(start, spec, structure, leaves)
-    # The same draws for training and validation, so that their losses are comparable.
-    problem_on = lambda subset: problem_of(subset, combiner, leaves, centre, loss, jax.random.clone(draw_key))
-    problem, validation_problem = problem_on(train), None if validation_rows is None else problem_on(validation_rows)
-    shape, max_steps = (spec, structure), (100 if optimizer is None else 500) if n_steps is None else n_steps
+
+    def problem_on(subset: OobDataset) -> _Problem:
+        # The same draws for training and validation, so that their losses are comparable.
+        return problem_of(subset, combiner, leaves, centre, loss, jax.random.clone(draw_key))
+
+    problem = problem_on(train)
+    validation_problem = None if validation_rows is None else problem_on(validation_rows)
+    shape = (spec, structure)
+    default_steps = 100 if optimizer is None else 500
+    max_steps = default_steps if n_steps is None else n_steps
     report = StepReports(progress, type(combiner).__name__, train.n, max_steps)
     if optimizer is None:
         parts = split_rows(problem, loss, jax.random.clone(draw_key))
@@ -171,9 +177,11 @@ def fit_combiner(
     end_line(progress)
     if validate is None:  # the objective less the penalty, which is 0 at the centre: this needs no further program
         prior_loss = float(penalty(spec, best.numbers, centre) / problem.total_weight)
-        best_loss, start_loss = best.value - prior_loss, value_at(objective, shape, centre, parts)
+        best_loss = best.value - prior_loss
+        start_loss = value_at(objective, shape, centre, parts)
     else:
-        best_loss, start_loss = validate(best.numbers), validate(centre)
+        best_loss = validate(best.numbers)
+        start_loss = validate(centre)
     return FitResult(
         combiner=cast(CombinerT, join(spec, best.numbers, leaves, structure)),
         loss=best_loss,
@@ -185,7 +193,7 @@ def fit_combiner(
 
 
 def _check(combiner, rows, n_steps, patience, optimizer) -> None:
-    """Raise a TypeError or a ValueError for these arguments of `fit_combiner` if a type or range is wrong."""
+    """Raise a TypeError or a ValueError if one of these arguments of `fit_combiner` has a wrong type or range."""
     check_is_combiner(combiner)
     check_rows(rows)
     if n_steps is not None:
@@ -196,14 +204,14 @@ def _check(combiner, rows, n_steps, patience, optimizer) -> None:
 
 
 def _split_start(start, spec, structure, leaves: list) -> list[Array]:
-    """Return the free numbers of the combiner ``start`` for the parameters ``spec``.
+    """Return the free numbers of the combiner ``start`` for the parameters ``spec``, as a list of arrays.
 
-    Raises a ValueError unless ``start`` has the pytree structure and array shapes of the combiner that learns, whose
-    arrays are ``leaves``.
+    Raises a ValueError unless ``start`` has the pytree ``structure`` of the combiner that learns, and arrays of the
+    shapes of its arrays ``leaves``.
     """
     values = jax.tree.leaves(start)
     has_structure = jax.tree.structure(start) == structure
-    if not has_structure or any(np.shape(a) != np.shape(b) for a, b in zip(values, leaves, strict=True)):
+    if not has_structure or [np.shape(value) for value in values] != [np.shape(leaf) for leaf in leaves]:
         raise ValueError(
             f"start={start!r:.60} differs; pass a combiner of the same kind, options and shapes as combiner."
         )
@@ -211,10 +219,10 @@ def _split_start(start, spec, structure, leaves: list) -> list[Array]:
 
 
 def _split_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, OobDataset | None]:
-    """Return the rows to learn from, and those for validation, or None if ``validation`` is None.
+    """Return two data sets: the rows to learn from, and the rows for validation, or None if ``validation`` is None.
 
-    ``validation`` is other rows, or a share of the rows, which ``key`` draws. Raises a ValueError if the classes of
-    other rows differ, or a share leaves no rows on one side.
+    ``validation`` is a data set of other rows, or the share of ``rows`` that ``key`` draws for validation. Raises a
+    ValueError if other rows have other classes, or a share leaves no rows on one side.
     """
     if validation is None:
         return rows, None
@@ -226,11 +234,13 @@ def _split_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, Oo
     # Each data set keeps all rows, some at weight 0: both have one shape, and share programs.
     weight = np.asarray(rows.weight)[: rows.n]
     drawn = np.asarray(jax.random.uniform(key, (int(np.count_nonzero(weight)),)))
-    draw = np.full(rows.n, np.nan, drawn.dtype)
-    draw[weight > 0] = drawn
-    draw = rows.as_groups(draw)
+    number = np.full(rows.n, np.nan, drawn.dtype)  # uniform in [0, 1), the same within a group; NaN without weight
+    number[weight > 0] = drawn
+    number = rows.as_groups(number)
     # Chance may draw none of a few groups, or all: the first is then drawn alone, or the last left out.
-    in_validation = ((draw < validation) | (draw == np.nanmin(draw))) & (draw != np.nanmax(draw))
+    is_first = number == np.nanmin(number)
+    is_last = number == np.nanmax(number)
+    in_validation = ((number < validation) | is_first) & ~is_last
     if not in_validation.any():
         raise ValueError(
             f"validation={validation} of {rows.n} rows leaves none on one side; pass more rows, of several groups."
@@ -239,9 +249,10 @@ def _split_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, Oo
 
 
 def problem_of(rows: OobDataset, combiner: Combiner, leaves: list, start: list, loss: Any, key: jax.Array) -> _Problem:
-    """Return the constants of minimising a combiner's loss on these rows, with a prior around ``start``.
+    """Return the `_Problem` of minimising the ``loss`` of a combiner on ``rows``, with a prior around ``start``.
 
-    ``leaves`` are all arrays of the combiner, and ``start`` free numbers; ``key`` draws pairs of rows for "auc".
+    ``leaves`` are all arrays of the combiner, and ``start`` are its free numbers. ``loss`` is as for `fit_combiner`;
+    ``key`` draws pairs of rows for "auc".
     """
     weight = rows.weight
     loss_function = as_loss(loss, rows.y, weight, len(rows.class_labels), key)
@@ -251,8 +262,12 @@ def problem_of(rows: OobDataset, combiner: Combiner, leaves: list, start: list, 
 
 
 def loss_of(shape: tuple, free: list[Array], problem: _Problem) -> Array:
-    """Return the loss of the combiner of these free numbers, without the prior; ``shape`` is (spec, structure)."""
-    combiner = join(shape[0], free, problem.leaves, shape[1])
+    """Return the loss of the combiner with the numbers ``free``, without the penalty of the prior.
+
+    ``shape`` is (spec, structure): the combiner's parameters, and its pytree structure. ``problem`` has all else.
+    """
+    spec, structure = shape
+    combiner = join(spec, free, problem.leaves, structure)
     answer = combiner.finish(problem.data.merge(combiner, problem.n_trees))
     return problem.loss(answer, problem.y, problem.weight)
 
@@ -261,8 +276,12 @@ _loss = jit(loss_of, static_argnums=0)
 
 
 def objective(shape: tuple, free: list[Array], problem: _Problem) -> Array:
-    """Return `loss_of` these free numbers, plus the penalty of the prior over the rows' total weight."""
-    return loss_of(shape, free, problem) + penalty(shape[0], free, problem.start) / problem.total_weight
+    """Return the number that is minimised: `loss_of`, plus the `penalty` of the prior over the rows' total weight.
+
+    The arguments are those of `loss_of`.
+    """
+    spec, _ = shape
+    return loss_of(shape, free, problem) + penalty(spec, free, problem.start) / problem.total_weight
 
 
 def loss_on(
@@ -272,12 +291,14 @@ def loss_on(
     check_is_combiner(combiner)
     check_rows(rows)
     loss_function = as_loss(loss, rows.y, rows.weight, len(rows.class_labels), checked_key(key))
-    data, n_trees = rows.data_for(combiner), float(rows.n_trees)
+    data = rows.data_for(combiner)
+    n_trees = float(rows.n_trees)
     return float(_evaluate_loss(combiner, data, rows.y, rows.weight, n_trees, loss_function))
 
 
 @jit
 def _evaluate_loss(combiner: Combiner, data, y, weight, n_trees, loss) -> Array:
+    """Return the ``loss`` of a combiner on ``data``, as `OobDataset.data_for` returns it, of rows of classes y."""
     return loss(combiner.finish(data.merge(combiner, n_trees)), y, weight)
 
 
@@ -345,22 +366,40 @@ def standard_errors(
         covariance = np.linalg.inv(curvature)
     except np.linalg.LinAlgError:
         covariance = np.full_like(curvature, np.nan)
-    errors, start = {}, 0
+    estimates = {}
+    start = 0
     for parameter, values in zip([p for p in spec if p is not None], free, strict=True):
-        block = slice(start, start := start + values.size)
-        to_value = lambda numbers, p=parameter, s=values.shape: from_free(p.domain, numbers.reshape(s)).ravel()
-        # The delta method, from free numbers to those of the combiner.
-        slope = np.asarray(jax.jacobian(to_value)(values.ravel()), float)
-        error = np.sqrt(np.einsum("ij,jk,ik->i", slope, covariance[block, block], slope)).reshape(values.shape)
-        errors[parameter.name] = Estimate(np.asarray(from_free(parameter.domain, values)), error)
-    return errors
+        end = start + values.size
+        estimates[parameter.name] = _estimate(parameter.domain, values, covariance[start:end, start:end])
+        start = end
+    return estimates
+
+
+def _estimate(domain: str, free: Array, covariance: np.ndarray) -> Estimate:
+    """Return the values of a domain for the numbers ``free``, and their errors by the delta method.
+
+    ``covariance`` is the covariance matrix of the raveled free numbers.
+    """
+
+    def to_values(numbers: Array) -> Array:
+        return from_free(domain, numbers.reshape(free.shape)).ravel()
+
+    slope = np.asarray(jax.jacobian(to_values)(free.ravel()), float)
+    variance = np.einsum("ij,jk,ik->i", slope, covariance, slope)
+    return Estimate(np.asarray(from_free(domain, free)), np.sqrt(variance).reshape(free.shape))
 
 
 def to_free(domain: str, value: Array, nearest: float = 0.01) -> Float[Array, "..."]:
-    """Return a value of a domain as free real numbers; a value on a bound is first moved inside by ``nearest``.
+    """Return the free real numbers, without bounds, that stand for a value in a domain.
 
-    "positive": its logarithm. "unit", in [0, 1]: its logit. "simplex", shares that add to 1, and "log_simplex", their
-    logarithms: centred logarithms. "ordered", ascending numbers: the first, then logarithms of differences.
+    A value on a bound of the domain is first moved inside by ``nearest``. The domains, and their free numbers:
+
+    * "positive": the logarithm of the value.
+    * "unit", numbers in [0, 1]: the logit.
+    * "simplex", shares that add to 1: their logarithms, less the mean of these.
+    * "log_simplex", logarithms of such shares: these, less their mean.
+    * "ordered", ascending numbers: the first number, then logarithms of the differences.
+    * any other, such as "real": the value itself.
     """
     if domain == "positive":
         # At 0 the logarithm has no slope.
@@ -379,7 +418,7 @@ def to_free(domain: str, value: Array, nearest: float = 0.01) -> Float[Array, ".
 
 
 def from_free(domain: str, free: Array) -> Array:
-    """Return the value of a domain that free real numbers stand for: the inverse of `to_free`."""
+    """Return the value in a domain for which the real numbers ``free`` stand: the inverse of `to_free`."""
     if domain == "positive":
         return jnp.exp(free)
     if domain == "unit":
@@ -394,14 +433,17 @@ def from_free(domain: str, free: Array) -> Array:
 
 
 def _centred(logs: Array) -> Array:
-    """Return ``logs [... shares]`` less their mean: a softmax ignores a common shift, and so should the penalty."""
+    """Return ``logs [... shares]`` less their mean over the last axis.
+
+    A softmax ignores a shift of all logarithms; without the mean, the penalty ignores it, too.
+    """
     return logs - jnp.mean(logs, axis=-1, keepdims=True)
 
 
 def choose_parameters(combiner: Combiner, freeze: tuple[str, ...]) -> tuple[Parameter | None, ...]:
-    """Return the parameters of a combiner's arrays; None for a fixed array, and for one that ``freeze`` names.
+    """Return the parameter of each array of a combiner; None for a fixed array, and for an array in ``freeze``.
 
-    Raises a ValueError if a name in ``freeze`` matches no parameter, or no parameter is left.
+    ``freeze`` has names of fields. Raises a ValueError if a name matches no parameter, or no parameter is left.
     """
     check_collection("freeze", freeze, "names of fields, such as ('bias',)")
     parameters = parameters_of(combiner)
@@ -409,7 +451,8 @@ def choose_parameters(combiner: Combiner, freeze: tuple[str, ...]) -> tuple[Para
     for name in freeze:
         if not any(_matches(name, path) for path in names):
             raise ValueError(f"freeze names {name!r}, but {type(combiner).__name__} can learn {sorted(names)}.")
-    spec = tuple(None if p is None or any(_matches(name, p.name) for name in freeze) else p for p in parameters)
+    is_frozen = lambda path: any(_matches(name, path) for name in freeze)
+    spec = tuple(None if p is None or is_frozen(p.name) else p for p in parameters)
     if not any(spec):
         raise ValueError(
             f"{type(combiner).__name__} has nothing to learn"
@@ -421,12 +464,16 @@ def choose_parameters(combiner: Combiner, freeze: tuple[str, ...]) -> tuple[Para
 
 
 def _matches(name: str, path: str) -> bool:
-    """Return whether ``name`` is a parameter's path or the path's first or last fields: "a.b" and "c" match "a.b.c"."""
+    """Return whether ``name`` is a parameter's ``path``, or its first or last fields: "a.b" and "c" match "a.b.c"."""
     return path == name or path.startswith(name + ".") or path.endswith("." + name)
 
 
 def split(combiner: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[Array], list, Any]:
-    """Split a combiner into the free numbers of the parameters ``spec``, all arrays, and its pytree structure."""
+    """Return (free numbers, arrays, structure) of a combiner: what is learned, and what `join` needs besides.
+
+    Free numbers are a list with an array for each parameter in ``spec`` that is not None. The arrays are all leaves of
+    the combiner's pytree, in the order of ``spec``, and the structure is that of the pytree.
+    """
     leaves, structure = jax.tree.flatten(combiner)
     free = [
         to_free(p.domain, jnp.asarray(leaf, jnp.result_type(float)), p.nearest)
@@ -437,34 +484,43 @@ def split(combiner: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[
 
 
 def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, structure) -> Combiner:
-    """Return the combiner of this structure and these arrays ``leaves``, where ``spec`` names those set by ``free``."""
-    numbers = iter(free)
-    leaves = [
-        leaf if p is None else from_free(p.domain, next(numbers)).astype(jnp.result_type(leaf))
-        for p, leaf in zip(spec, leaves, strict=True)
-    ]
-    return jax.tree.unflatten(structure, leaves)
+    """Return the combiner with the numbers ``free``: the inverse of `split`.
+
+    Arrays in ``leaves`` whose parameter in ``spec`` is not None are replaced by the values of ``free``.
+    """
+    remaining_numbers = iter(free)
+    values = []
+    for parameter, leaf in zip(spec, leaves, strict=True):
+        if parameter is None:
+            values.append(leaf)
+        else:
+            value = from_free(parameter.domain, next(remaining_numbers))
+            values.append(value.astype(jnp.result_type(leaf)))
+    return jax.tree.unflatten(structure, values)
 
 
 def penalty(spec: tuple[Parameter | None, ...], free: list[Array], start: list[Array]) -> Float[Array, ""]:
-    """Return half the squared distance from ``start``, in spreads of the parameters: minus a Gaussian's log density."""
+    """Return half the squared distance of the numbers ``free`` from ``start``, in units of the parameters' spreads.
+
+    This is minus the log density of a Gaussian prior around ``start``, but for a constant.
+    """
     spreads = [p.spread for p in spec if p is not None]
-    parts = [jnp.sum(((u - centre) / spread) ** 2) for u, centre, spread in zip(free, start, spreads, strict=True)]
-    return 0.5 * sum(parts, jnp.zeros(()))
+    distances = [jnp.sum(((u - centre) / spread) ** 2) for u, centre, spread in zip(free, start, spreads, strict=True)]
+    return 0.5 * sum(distances, jnp.zeros(()))
 
 
 LOSSES = ("log", "brier", "auc", "utility")  # names of the losses
 
 
 def log_loss_of(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
-    """Return the log loss -log P(y) of a combiner's answer, the default: the mean over rows by weights ≥ 0."""
+    """Return the mean log loss -log P(y) of an answer, over rows of classes y, by weights ≥ 0."""
     log_share = _read_out(answer, "log_probability")
     _check_rows_of(y, weight, len(log_share))
     return _mean(-jnp.take_along_axis(log_share, y[:, None], axis=1)[:, 0], weight)
 
 
 def brier_loss_of(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
-    """Return the Brier loss Σ_c (P(c) - [y = c])² of a combiner's answer: the mean over rows by weights ≥ 0."""
+    """Return the mean Brier loss Σ_c (P(c) - [y = c])² of an answer, over rows of classes y, by weights ≥ 0."""
     share = _read_out(answer, "probability")
     _check_rows_of(y, weight, len(share))
     return _mean(jnp.sum((share - jax.nn.one_hot(y, share.shape[1], dtype=share.dtype)) ** 2, axis=1), weight)
@@ -499,10 +555,12 @@ class AucLoss(eqx.Module):
     ) -> "AucLoss":
         """Make the loss of ``n_pairs`` pairs of rows, drawn by ``key`` with probabilities in proportion to ``weight``.
 
-        Each pair is a row of a class and a row of another class; y has the rows' classes, of which those without rows
-        have no pairs. ``temperature`` is τ. Raises a ValueError if all rows with a weight are of one class.
+        Each pair is a row of a class and a row of another class. ``y`` has the rows' classes, and ``n_classes`` is the
+        number of classes; a class without rows has no pairs. ``temperature`` is τ. Raises a ValueError if all rows with
+        a weight are of one class.
         """
-        y, weight = np.asarray(y), np.asarray(weight, float)
+        y = np.asarray(y)
+        weight = np.asarray(weight, float)
         # NumPy draws with weights far faster than JAX; its seed is drawn from the key.
         rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,), "uint32")))
         classes_with_rows = np.unique(y[weight > 0]).tolist()
@@ -512,19 +570,23 @@ class AucLoss(eqx.Module):
                 f"{classes_with_rows}, by its position; pass rows of two classes or more, such as by fewer folds."
             )
         classes = [1] if n_classes == 2 else classes_with_rows
-        first, second, of_class = [], [], []
+        n_pairs_by_class = n_pairs // len(classes)
+
+        def draw(is_candidate: np.ndarray) -> np.ndarray:
+            candidates = np.flatnonzero(is_candidate)
+            share = weight[candidates] / weight[candidates].sum()
+            return rng.choice(candidates, n_pairs_by_class, p=share)
+
+        first, second, of_class = [], [], []  # with an array for each class
         for c in classes:
-            for is_candidate, draws in (((y == c) & (weight > 0), first), ((y != c) & (weight > 0), second)):
-                candidates = np.flatnonzero(is_candidate)
-                share = weight[candidates] / weight[candidates].sum()
-                draws.append(rng.choice(candidates, n_pairs // len(classes), p=share))
-            of_class.append(np.full(n_pairs // len(classes), c))
-        as_array = lambda parts: jnp.asarray(np.concatenate(parts), jnp.int32)
-        first, second, of_class = map(as_array, (first, second, of_class))
-        return cls(first, second, of_class, jnp.asarray(temperature, jnp.result_type(float)))
+            first.append(draw((y == c) & (weight > 0)))
+            second.append(draw((y != c) & (weight > 0)))
+            of_class.append(np.full(n_pairs_by_class, c))
+        joined = lambda arrays: jnp.asarray(np.concatenate(arrays), jnp.int32)
+        return cls(joined(first), joined(second), joined(of_class), jnp.asarray(temperature, jnp.result_type(float)))
 
     def __call__(self, answer: Answer, y: Array, weight: Array) -> Float[Array, ""]:
-        """Return the mean over the pairs; ``y`` and ``weight`` are not read, since they drew the pairs before."""
+        """Return the mean over the pairs; ``y`` and ``weight`` are not read, since the pairs were drawn by them."""
         # A number that is added to all class scores of a row must not change the row's rank.
         scores = answer.class_scores - jnp.mean(answer.class_scores, axis=1, keepdims=True)
         gap = scores[self.first, self.of_class] - scores[self.second, self.of_class]
@@ -535,9 +597,9 @@ class UtilityLoss(eqx.Module):
     """1 minus the utility of the set of classes that would be answered, made differentiable.
 
     For probabilities, the choice among the sets of the k most probable classes becomes a softmax of their expected
-    utilities over τ, and whether a set holds the true class becomes a logistic function over τ. For a `Preference`,
-    whether a class beats another becomes a logistic function, over τ, of the mass beyond one half; a class that none
-    beats is in the set.
+    utilities over τ. Whether a set holds the true class becomes a logistic function over τ. For a `Preference`, whether
+    a class beats another becomes a logistic function, over τ, of the mass beyond one half. A class that none beats is
+    in the set.
     """
 
     by_size: Float[Array, "classes"]  # utility of a set of 1, 2, … classes that holds the true class
@@ -549,11 +611,14 @@ class UtilityLoss(eqx.Module):
 
     @classmethod
     def of(cls, n_classes: int, utility: Any = 65, temperature: float = 0.05) -> "UtilityLoss":
-        """Make the loss, of τ ``temperature``; ``utility`` is 50, 65, 80, or the utility of a right set by its size."""
+        """Make the loss for ``n_classes`` classes, with τ = ``temperature``.
+
+        ``utility`` is 50, 65 or 80, or has the utility of a set of 1, 2, … classes that holds the true class.
+        """
         return cls(utility_of_sizes(utility, n_classes), jnp.asarray(temperature, jnp.result_type(float)))
 
     def __call__(self, answer: Answer | Preference, y: Array, weight: Array) -> Float[Array, ""]:
-        """Return the loss of the answer for rows of classes y, as the mean over rows by ``weight``."""
+        """Return the mean loss of a combiner's answer, over rows of classes y, by ``weight``."""
         if isinstance(answer, Preference):
             return _mean(1 - self._expect_utility(answer, y), weight)
         share = _read_out(answer, "probability")
@@ -568,9 +633,9 @@ class UtilityLoss(eqx.Module):
         return _mean(1 - jnp.sum(chosen * holds * by_size, axis=1), weight)
 
     def _expect_utility(self, answer: Preference, y) -> Float[Array, "rows"]:
-        """Return the expected utility of each row's set, if each class is in the set independently of others.
+        """Return the expected utility of each row's set ``[rows]``, if classes are in the set independently.
 
-        ``answer`` has the masses that prefer one class to another; y has the true classes.
+        ``answer`` has the masses that prefer one class to another, and ``y [rows]`` the true classes.
         """
         mass = jnp.asarray(answer.mass)
         total = jnp.maximum(jnp.asarray(answer.total), jnp.finfo(mass.dtype).tiny)[..., None, None]
@@ -590,9 +655,10 @@ class UtilityLoss(eqx.Module):
 
 
 def as_loss(loss: str | Callable[..., Any], y: Array, weight: Array, n_classes: int, key: jax.Array) -> Any:
-    """Return the loss with this name, or a user's function of (answer, y, weight), as a pytree that is callable.
+    """Return ``loss``, a name in `LOSSES` or a user's function of (answer, y, weight), as a callable that is a pytree.
 
-    y, ``weight`` and ``key`` draw the pairs of "auc"; ``n_classes`` is the number of classes.
+    For "auc", ``key`` draws pairs of rows; ``y`` has the rows' classes, ``weight`` their weights. ``n_classes`` is the
+    number of classes.
     """
     if not isinstance(loss, str):
         if not callable(loss):
@@ -607,12 +673,16 @@ def as_loss(loss: str | Callable[..., Any], y: Array, weight: Array, n_classes: 
 
 
 def _check_rows_of(y, weight, n: int) -> None:
+    """Raise a ValueError unless y and ``weight`` have ``n`` entries, none of them negative."""
     check_within("y", y, "[0, inf)", shape=(n,))
     check_within("weight", weight, "[0, inf)", shape=(n,))
 
 
 def _read_out(answer: PyTree, readout: str) -> Array:
-    """Return the read-out of this name of an `Answer`; a TypeError for other answers, a ValueError if it is None."""
+    """Return the array of an `Answer` that ``readout`` names.
+
+    Raises a TypeError for an answer of another type, and a ValueError if the array is None.
+    """
     if not isinstance(answer, Answer):
         raise TypeError(f"answer is {kind_of(answer)}; this loss needs an Answer, with probabilities.")
     value = getattr(answer, readout)
@@ -622,7 +692,7 @@ def _read_out(answer: PyTree, readout: str) -> Array:
 
 
 def _mean(values: Float[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
-    """Return the mean of the values by weight."""
+    """Return the mean of ``values`` by ``weight``; a row of weight 0 may hold NaN."""
     # Values of padding rows may be NaN, and must not reach the gradient.
     weighed = jnp.where(weight > 0, values, jnp.zeros_like(values))
     weight = weight.astype(values.dtype)

@@ -68,7 +68,7 @@ BOTH = (DEFAULT_COUNTS, "oob")  # names of the two count sets: the in-bag counts
 
 
 class UnseenCounts(NamedTuple):
-    """Count vectors of each row's leaves, without the row's own label, as rows of a table."""
+    """Count vectors of the leaves that rows reach, without the row's own label, as entries of a table."""
 
     forest: Forest  # forest to which learned combiners will be bound
     count_sets: tuple[str, ...]  # names of the count sets whose counts stand side by side in the table
@@ -209,7 +209,7 @@ def oob_dataset(
 
 
 class RowSettings(NamedTuple):
-    """Arguments of `oob_dataset` besides the model and the rows."""
+    """Arguments of `oob_dataset` besides the model, X and y."""
 
     source: Source = "auto"
     counts: Literal["inbag", "both"] = "inbag"
@@ -223,7 +223,10 @@ class RowSettings(NamedTuple):
 
 
 def make_oob_dataset(model: Any, forest: Forest, X: InstancesLike, y: LabelsLike, **settings: Any) -> OobDataset:
-    """Make the data set as `oob_dataset` does; ``forest`` is the model's, and settings are fields of `RowSettings`."""
+    """Make the data set as `oob_dataset` does, of a ``model`` and the ``forest`` that was read from it.
+
+    ``settings`` are fields of `RowSettings`.
+    """
     source, counts, sample_weight, groups, tree_mask, n_folds, max_rows, random_state, allow_leaks = RowSettings(
         **settings
     )
@@ -261,12 +264,16 @@ def make_oob_dataset(model: Any, forest: Forest, X: InstancesLike, y: LabelsLike
         row_counts = count_held_out(model, forest, data, counts, allow_leaks)
     else:
         row_counts = count_left_out(model, data, counts, tree_mask)
-    row_counts = row_counts._replace(groups=None if group_numbers is None else group_numbers[rows])
+    if group_numbers is not None:
+        row_counts = row_counts._replace(groups=group_numbers[rows])
     return _make_dataset(row_counts, source, position[rows], weight[rows])
 
 
 def _choose_source(model: Any, source: Source, n_trees: int) -> Source:
-    """Return the source, chosen by model and ``n_trees`` for "auto"; a ValueError if the model does not allow it."""
+    """Return ``source``, or for "auto" a source that is chosen by model and ``n_trees``, the number of its trees.
+
+    Raises a ValueError if the model does not allow the source.
+    """
     if isinstance(model, Forest):
         if source in ("auto", "leave_one_out", "held_out"):
             return "leave_one_out" if source == "auto" else source
@@ -291,23 +298,32 @@ def _choose_source(model: Any, source: Source, n_trees: int) -> Source:
 
 
 def _make_dataset(row_counts: UnseenCounts, source: str, y: np.ndarray, weight: np.ndarray) -> OobDataset:
-    """Return the data set of the rows that have a tree, with padded histograms; warn of rows that have none.
+    """Return the data set of the rows that have a tree; warn of rows that have none, and leave them out.
 
-    ``row_counts`` are the rows' counts, made by ``source``; y has their classes, and ``weight`` their weights.
+    ``row_counts`` has the counts of the rows, which ``source`` made; ``y [rows]`` has the rows' classes, and
+    ``weight [rows]`` their weights. Raises a ValueError if no row has a tree.
     """
-    code, mask, X, groups = row_counts.code, row_counts.mask, row_counts.X, row_counts.groups
-    if mask is not None and not (keep := np.any(mask, axis=1)).all():
-        if not keep.any():
+    forest = row_counts.forest
+    if row_counts.mask is not None and not (has_tree := np.any(row_counts.mask, axis=1)).all():
+        if not has_tree.any():
             raise ValueError("every row is in every tree's bag; grow more trees, or take source='cross_fit'.")
         warn(
-            f"{np.sum(~keep)} of {len(y)} rows are in every tree's bag and are left out"
-            f"{describe_lost_rows(keep, y, row_counts.forest.class_labels)}. {advise_on_trees(keep, groups)}"
+            f"{np.sum(~has_tree)} of {len(y)} rows are in every tree's bag and are left out"
+            f"{describe_lost_rows(has_tree, y, forest.class_labels)}. {advise_on_trees(has_tree, row_counts.groups)}"
         )
-        code, mask, X, y, weight = code[keep], mask[keep], None if X is None else X[keep], y[keep], weight[keep]
-        groups = None if groups is None else groups[keep]
-    row_histograms = make_histograms(row_counts.table, code, mask)
-    padded = lambda array: jnp.asarray(padded_rows(np.asarray(array), len(row_histograms.code)))
-    forest = row_counts.forest
+        y = y[has_tree]
+        weight = weight[has_tree]
+        row_counts = row_counts._replace(
+            code=row_counts.code[has_tree],
+            mask=row_counts.mask[has_tree],
+            X=None if row_counts.X is None else row_counts.X[has_tree],
+            groups=None if row_counts.groups is None else row_counts.groups[has_tree],
+        )
+    row_histograms = make_histograms(row_counts.table, row_counts.code, row_counts.mask)
+    pad = lambda array: jnp.asarray(padded_rows(np.asarray(array), len(row_histograms.code)))
+    routed = None
+    if row_counts.X is not None:
+        routed = RoutedRows(forest, pad(row_counts.X), None if row_counts.mask is None else pad(row_counts.mask))
     return make_rows(
         row_histograms,
         y,
@@ -318,15 +334,16 @@ def _make_dataset(row_counts: UnseenCounts, source: str, y: np.ndarray, weight: 
         source=source,
         prior=np.asarray(forest.prior, float),
         learned_for=forest,
-        groups=groups,
-        routed=None if X is None else RoutedRows(forest, padded(X), None if mask is None else padded(mask)),
+        groups=row_counts.groups,
+        routed=routed,
     )
 
 
 def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> UnseenCounts:
     """Return the counts of each row's leaves in the trees that have the row out of bag.
 
-    ``counts`` is "inbag", or "both" for out-of-bag counts beside them, less the row's own group.
+    ``counts`` is "inbag", or "both" for out-of-bag counts beside the in-bag ones; out-of-bag counts are less the row's
+    own group.
     """
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.group_numbers)
     ungrouped = ungrouped_mask(model, len(data.y), data.X, data.y)
@@ -352,47 +369,29 @@ def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str
 def count_cross_fitted(
     model: Any, forest: Forest, data: LabelledData, counts: str, n_folds: int, random_state
 ) -> UnseenCounts:
-    """Return each row's counts in a forest that is grown on the other folds with the model's parameters.
+    """Return the counts of each row's leaves in a forest that is grown, with the model's parameters, on other folds.
 
-    ``n_folds`` folds are drawn by ``random_state``; learned combiners will be bound to ``forest``, the model's own.
+    ``n_folds`` folds are drawn by ``random_state``. Learned combiners will be bound to ``forest``, that of ``model``
+    itself. ``counts`` is "inbag", or "both" for out-of-bag counts beside the in-bag ones.
     """
-    from sklearn.base import clone
-    from sklearn.model_selection import KFold, StratifiedKFold
-
     if counts == "both" and not has_bags(model):
         raise ValueError(
             f"counts='both' needs out-of-bag counts, and {type(model).__name__} has no bootstrap: take counts='inbag'."
         )
-    if (n_rows := int(np.sum(data.weight > 0))) < n_folds:
-        raise ValueError(f"{n_rows} rows do not make {n_folds} folds.")
-    take_rows, count_sets = _row_taker(data.X), BOTH if counts == "both" else (DEFAULT_COUNTS,)
-    first_rows = np.arange(len(data.y)) if data.groups is None else first_of_each(data.groups)
-    first_rows = first_rows[data.weight[first_rows] > 0]  # folds are made of groups, each shown by its first row
-    if len(first_rows) < n_folds:
-        raise ValueError(
-            f"{n_rows} rows in {len(first_rows)} groups do not make {n_folds} folds, since rows of one group (of "
-            "groups=; without it, rows that repeat others) are left out together. Pass n_folds of at most the number "
-            "of groups, and two groups at least."
-        )
-    # Stratified only where every class has a row for each fold: else scikit-learn warns.
-    fewest = np.bincount(data.position[first_rows]).min()
-    folds: Any = (StratifiedKFold if fewest >= n_folds else KFold)(n_folds, shuffle=True, random_state=random_state)
-    tables, codes, n_before = [], np.zeros((len(data.y), forest.n_trees), np.int64), 0
-    for k, (train, held_out) in enumerate(folds.split(np.zeros(len(first_rows)), data.position[first_rows])):
-        train, held_out = first_rows[train], first_rows[held_out]
-        if data.groups is not None:  # all rows of these groups
-            train, held_out = (np.flatnonzero(np.isin(data.groups, data.groups[side])) for side in (train, held_out))
+    folds = _draw_folds(data, n_folds, random_state)
+    take_rows = _row_taker(data.X)
+    count_sets = BOTH if counts == "both" else (DEFAULT_COUNTS,)
+    tables = []
+    codes = np.zeros((len(data.y), forest.n_trees), np.int64)
+    n_before = 0  # entries of the tables before
+    for k, (train, held_out) in enumerate(folds):
         weights = None if data.weights is None else data.weights[train]
-        fold_model: Any = clone(model)
-        # A fixed seed: the same call learns the same numbers.
-        if fold_model.get_params().get("random_state", 0) is None:
-            fold_model.set_params(random_state=k)
-        fold_model.fit(take_rows(train), data.y[train], **({} if weights is None else {"sample_weight": weights}))
+        train_rows = LabelledRows(take_rows(train), data.y[train], weights, data.group_numbers[train])
+        fold_model = _fit_copy(model, train_rows, seed=k)
         fold_forest = from_sklearn(fold_model)
         if fold_forest.class_labels != forest.class_labels:
             raise ValueError("a class is in one fold alone; pass more rows or groups of it, or fewer folds (n_folds).")
         if counts == "both":
-            train_rows = LabelledRows(take_rows(train), data.y[train], weights, data.group_numbers[train])
             oob_counts = counted_forest(fold_forest, fold_model, "oob", train_rows)
             fold_forest = fold_forest.with_count_set("oob", oob_counts.forest)
         leaves = find_leaves(fold_forest, data._replace(X=take_rows(held_out), rows=np.arange(len(held_out))))
@@ -408,21 +407,77 @@ def count_cross_fitted(
     return UnseenCounts(forest, count_sets, table_of_all, np.asarray(index)[codes[data.rows]])
 
 
+def _draw_folds(data: LabelledData, n_folds: int, random_state: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the folds of a cross-fitting: for each (rows to grow a forest on, rows that it is to answer), positions.
+
+    Folds are drawn by ``random_state``. Rows of a group are in the same fold, and rows of weight 0 in none. Raises a
+    ValueError if the other rows, or their groups, are fewer than ``n_folds``.
+    """
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    n_rows = int(np.sum(data.weight > 0))
+    if n_rows < n_folds:
+        raise ValueError(f"{n_rows} rows do not make {n_folds} folds.")
+    # Folds are made of groups, each of which its first row stands for.
+    first_rows = np.arange(len(data.y)) if data.groups is None else first_of_each(data.groups)
+    first_rows = first_rows[data.weight[first_rows] > 0]
+    if len(first_rows) < n_folds:
+        raise ValueError(
+            f"{n_rows} rows in {len(first_rows)} groups do not make {n_folds} folds, since rows of one group (of "
+            "groups=; without it, rows that repeat others) are left out together. Pass n_folds of at most the number "
+            "of groups, and two groups at least."
+        )
+    classes = data.position[first_rows]
+    # Stratified only where every class has a row for each fold: else scikit-learn warns.
+    fold_class = StratifiedKFold if np.bincount(classes).min() >= n_folds else KFold
+    splits = fold_class(n_folds, shuffle=True, random_state=random_state).split(np.zeros(len(first_rows)), classes)
+    return [
+        (_rows_of_groups(first_rows[train], data.groups), _rows_of_groups(first_rows[held_out], data.groups))
+        for train, held_out in splits
+    ]
+
+
 def _row_taker(X):
     """Return a function that takes positions, and returns these rows of X: a frame, a sparse matrix or an array."""
     if hasattr(X, "iloc"):
         frame = plain_pandas(X)
         return lambda rows: frame.iloc[rows]
-    values = (
-        as_csr(X, for_sklearn=True) if is_sparse(X) else array_of(X, "X") if isinstance(X, Frame) else np.asarray(X)
-    )
+    if is_sparse(X):
+        values = as_csr(X, for_sklearn=True)
+    elif isinstance(X, Frame):
+        values = array_of(X, "X")
+    else:
+        values = np.asarray(X)
     return lambda rows: values[rows]
+
+
+def _rows_of_groups(rows: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    """Return the positions of all rows in the groups of some ``rows``; without groups (None) ``rows`` themselves.
+
+    ``groups`` has the number of each row's group.
+    """
+    return rows if groups is None else np.flatnonzero(np.isin(groups, groups[rows]))
+
+
+def _fit_copy(model: Any, rows: LabelledRows, *, seed: int) -> Any:
+    """Return a copy of a scikit-learn ``model``, fitted to ``rows``.
+
+    If the model's random state is None, the copy's is ``seed``, so that the same call learns the same numbers.
+    """
+    from sklearn.base import clone
+
+    fitted: Any = clone(model)
+    if fitted.get_params().get("random_state", 0) is None:
+        fitted.set_params(random_state=seed)
+    fitted.fit(rows.X, rows.y, **({} if rows.sample_weight is None else {"sample_weight": rows.sample_weight}))
+    return fitted
 
 
 def count_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> UnseenCounts:
     """Return the counts of each row's leaves in all trees; raise a `KnownRowsError` for rows of the forest's sample.
 
-    With ``allow_leaks`` rows are not checked. ``counts`` is "inbag", or "both" for out-of-bag counts beside them.
+    With ``allow_leaks`` rows are not checked. ``counts`` is "inbag", or "both" for out-of-bag counts beside the in-bag
+    ones.
     """
     count_sets = BOTH if counts == "both" else (DEFAULT_COUNTS,)
     leaves = find_leaves(forest, data)
@@ -439,13 +494,15 @@ def count_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, 
 
 
 def count_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> UnseenCounts:
-    """Return the counts of each row's leaves, less the row or its whole group, in the trees of ``tree_mask``.
+    """Return the counts of each row's leaves, less the row itself, or less its whole group.
 
-    Raises a ValueError unless the leaves that rows reach count them already.
+    ``tree_mask [rows trees]`` says which trees count which row, for all rows of the data; None: all trees count all.
+    ``counts`` must be "inbag". Raises a ValueError unless the leaves that rows reach count them already.
     """
     if counts != "inbag":
         raise ValueError("a Forest has one kind of counts; counts='both' needs a model with a bootstrap.")
-    leaves, mask = find_leaves(forest, data), as_mask(tree_mask, len(data.y), forest.n_trees)
+    leaves = find_leaves(forest, data)
+    mask = as_mask(tree_mask, len(data.y), forest.n_trees)
     all_mask = None if mask is None else np.asarray(mask)
     row_mask = None if all_mask is None else mask_by_group(all_mask, data.groups)[data.rows]
     if (np.asarray(forest.trees.feature) < 0)[np.arange(forest.n_trees), leaves].any():
@@ -453,31 +510,37 @@ def count_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -
             "the forest does not count these rows: some end in empty leaves. Call count_leaves(forest, X, y)."
         )
     row_counts = UnseenCounts(forest, (DEFAULT_COUNTS,), *look_up_codes(forest, leaves), row_mask)
-    classes, weight = data.position[data.rows], data.weight[data.rows]
+    classes = data.position[data.rows]
+    weight = data.weight[data.rows]
     class_counts = row_counts.table[row_counts.code, classes[:, None]]
     # Of a leaf that did not count the row, subtraction would make a negative count.
     lacks_row = class_counts < weight[:, None] * (1 - 1e-6)
-    if np.any(lacks_row if row_mask is None else lacks_row & row_mask):
+    if row_mask is not None:
+        lacks_row &= row_mask
+    if lacks_row.any():
         raise ValueError(
             "some row's own label is not among the counts of its leaves: leave_one_out needs a forest that counts "
             "exactly these rows. Call count_leaves(forest, X, y, sample_weight=..., tree_mask=...) first."
         )
     if data.groups is None:
-        return _subtract_label(row_counts, classes, weight if data.has_weights else None, 0)
+        return _subtract_label(row_counts, classes, weight if data.has_weights else None, first=0)
     all_leaves = leaves if len(data.rows) == len(data.y) else find_leaves(forest, data.all_rows())
-    return _subtract_group(row_counts, data, all_leaves, data.weights, 0, all_mask)
+    return _subtract_group(row_counts, data, all_leaves, data.weights, first=0, mask=all_mask)
 
 
 def _subtract_label(
     row_counts: UnseenCounts, classes: np.ndarray, weight: np.ndarray | None, first: int
 ) -> UnseenCounts:
-    """Return the counts less the row itself: its weight is subtracted from the count of its class.
+    """Return ``row_counts`` with each row's weight subtracted from the count of its class, in all its leaves.
 
-    The class counts are the table's columns from ``first`` on. ``classes`` and ``weight`` (None: 1) are ``[rows]``.
+    The counts of classes are the table's columns from ``first`` on. ``classes [rows]`` has the class of each row, and
+    ``weight [rows]`` its weight (None: 1).
     """
     n_classes = row_counts.table.shape[1] - first
-    weights, weight_index = np.ones(1), np.zeros(len(classes), np.int64)
-    if weight is not None:
+    if weight is None:
+        weights = np.ones(1)
+        weight_index = np.zeros(len(classes), np.int64)
+    else:
         weights, weight_index = np.unique(weight, return_inverse=True)
     n_keys = n_classes * len(weights)
     # (count vector, class, weight) as one integer: each combination is subtracted once.
@@ -486,16 +549,19 @@ def _subtract_label(
     if len(row_counts.table) * n_keys <= 2**24:  # a table of all keys costs less than sorting the keys
         is_used = np.zeros(len(row_counts.table) * n_keys, bool)
         is_used[used_keys] = True
-        keys, position = np.flatnonzero(is_used), (np.cumsum(is_used, dtype=np.int32) - 1)[key]
+        keys = np.flatnonzero(is_used)
+        position = (np.cumsum(is_used, dtype=np.int32) - 1)[key]  # of each key in ``keys``
     else:
         keys = np.unique(used_keys)
         position = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
-    rows = row_counts.table[keys // n_keys]
-    column, amount = first + keys % n_keys // len(weights), weights[keys % len(weights)]
-    index = np.arange(len(rows))
-    rows[index, column] = subtract_counts(rows[index, column], amount)
-    rows, code = distinct_rows(rows)
-    return row_counts._replace(table=rows, code=np.asarray(code)[position])
+    # From a key back to the count vector, the column of the class, and the weight.
+    vectors = row_counts.table[keys // n_keys]
+    column = first + keys % n_keys // len(weights)
+    amount = weights[keys % len(weights)]
+    index = np.arange(len(vectors))
+    vectors[index, column] = subtract_counts(vectors[index, column], amount)
+    table, code = distinct_rows(vectors)
+    return row_counts._replace(table=table, code=np.asarray(code)[position])
 
 
 def _subtract_group(
@@ -506,19 +572,23 @@ def _subtract_group(
     first: int,
     mask: np.ndarray | None,
 ) -> UnseenCounts:
-    """Return the counts less the rows of each row's group, in the table's columns from ``first`` on.
+    """Return ``row_counts`` less what each row's group adds to the counts of the row's leaves.
 
-    ``leaves [rows trees]`` and ``weight [rows]`` are those of all rows of the data; ``mask [rows trees]`` marks the
-    trees that count a row. None: all rows weigh 1, or count in all trees.
+    The counts of classes are the table's columns from ``first`` on. The other arguments are of all rows of the data:
+    ``leaves [rows trees]`` has the leaf of each row in each tree, and ``weight [rows]`` the row's weight (None: 1).
+    ``mask [rows trees]`` is True where the tree counts the row (None: everywhere).
     """
     n_classes = row_counts.table.shape[1] - first
     weight = np.ones(len(data.y)) if weight is None else weight
     group_counts = GroupCounts.of(data.groups, leaves, data.position, weight, n_classes, mask)
-    tables, codes, n_before = [], np.empty(row_counts.code.shape, np.int64), 0
+    tables = []
+    codes = np.empty(row_counts.code.shape, np.int64)
+    n_before = 0  # entries of the tables before
     for t in range(row_counts.code.shape[1]):
-        rows = row_counts.table[row_counts.code[:, t]]
-        rows[:, first:] = subtract_counts(rows[:, first:], group_counts.table[group_counts.code[data.rows, t]])
-        distinct, position = distinct_rows(rows)
+        vectors = row_counts.table[row_counts.code[:, t]]
+        counts_of_group = group_counts.table[group_counts.code[data.rows, t]]
+        vectors[:, first:] = subtract_counts(vectors[:, first:], counts_of_group)
+        distinct, position = distinct_rows(vectors)
         tables.append(np.asarray(distinct))
         codes[:, t] = np.asarray(position) + n_before
         n_before += len(tables[-1])
@@ -527,6 +597,9 @@ def _subtract_group(
 
 
 def _values_to_route(forest: Forest, data: LabelledData) -> np.ndarray | None:
-    """Return the features of the rows to learn from, which are routed at every step; None for sparse rows."""
+    """Return the features of the rows to learn from, ``[rows features]``, to be routed at every step.
+
+    Return None for sparse rows, which are not routed again.
+    """
     values = encode(forest, data)
     return None if isinstance(values, SparseRows) else values

@@ -58,61 +58,69 @@ def check_held_out(
 ) -> None:
     """Raise a `KnownRowsError`, which ends in ``advice``, if a forest with in-bag counts seems grown on these rows.
 
-    ``model`` is the fitted model, or the ``forest`` itself. Warns if only leaves' sizes or labels suggest it. Rows of
-    weight 0, which nothing reads, are not looked at.
+    ``X`` and ``y`` are the rows and their labels. ``model`` is the fitted model, or the ``forest`` itself. Warns if
+    only the sizes or labels of leaves suggest that the rows grew the forest. Rows of weight 0 are not looked at.
     """
     y = as_labels(y)
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
-    position, rows = class_positions(forest.class_labels, y), np.flatnonzero(weight > 0)
+    position = class_positions(forest.class_labels, y)
+    rows = np.flatnonzero(weight > 0)
     if not len(rows):
         return
     if forest.follows_forks:  # leaves that their forks stand in for have no counts of their own, which are compared
         forest = forest.with_empty_leaves("parent")
     data = LabelledData(X, y, position, weight, sample_weight is not None, rows)
     leaves = find_leaves(forest, data)
-    if reason := find_leak(model, forest, data, *look_up_codes(forest, leaves), leaves):
+    table, code = look_up_codes(forest, leaves)
+    if reason := find_leak(model, forest, data, table, code, leaves):
         raise KnownRowsError(
             f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. {advice}"
         )
 
 
 def find_leak(model: Any, forest: Forest, data: LabelledData, table, code, leaves) -> str | None:
-    """Return evidence, as text for a message, that the forest was grown on these rows; None without evidence.
+    """Return evidence, as text for a message, that a forest was grown on ``data.rows``; None without evidence.
 
-    ``model`` is the fitted model, or the forest itself. `look_up_codes` has made ``table`` and ``code`` of the rows'
-    ``leaves``, which `find_leaves` found. Warns if the evidence is too weak to refuse the rows.
+    ``model`` is the fitted model, or the forest itself. ``leaves [rows trees]`` are the leaves of these rows, as
+    `find_leaves` returns them; ``table`` and ``code`` are what `look_up_codes` makes of the leaves. Warns if the
+    evidence is too weak to refuse the rows.
     """
-    class_counts, values = table[code, data.position[data.rows][:, None]], encode(forest, data)
+    position = data.position[data.rows]
+    class_counts = table[code, position[:, None]]
+    values = encode(forest, data)
     # Copies add no evidence, and would make features look like features with repeated values.
-    distinct = first_of_equals(values, data.position[data.rows])
+    distinct = first_of_equals(values, position)
     if not forest.further and _give_these_counts(forest, data, values, distinct):
         return "they give the leaves just their counts"
     bags = not isinstance(model, Forest) and has_bags(model)
-    if bags and getattr(model, "_n_samples", None) == len(data.y):
+    if bags and getattr(model, "_n_samples", None) == len(data.y):  # they may be the sample in its order
         leaf_size = table[:, : forest.n_classes].sum(axis=1)[code]
         class_share = class_counts / np.maximum(leaf_size, np.finfo(float).tiny)
         if _are_answered_best_in_bags(class_share, oob_mask(model, len(data.y))[data.rows]):
             return "the trees whose bags hold them answer them best"
-    if leak := find_leak_in_sizes(model, values[distinct], data.position[data.rows][distinct]):
+    if leak := find_leak_in_sizes(model, values[distinct], position[distinct]):
         return leak
-    trees, tested = on_tested(forest.trees, values[distinct])
+    trees, tested_values = on_tested(forest.trees, values[distinct])
     forest = dataclasses.replace(forest, trees=trees)
-    rows = RowLeaves(tested, leaves[distinct], class_counts[distinct])
+    rows = RowLeaves(tested_values, leaves[distinct], class_counts[distinct])
     if leak := find_leak_in_forest(model if bags else None, forest, rows):
         return leak
-    warn_of_seen(model, values[distinct], data.position[data.rows][distinct])
+    warn_of_seen(model, values[distinct], position[distinct])
     return None
 
 
 def _give_these_counts(forest: Forest, data: LabelledData, values, distinct) -> bool:
-    """Return whether the leaves hold just the counts of all rows of the data, or of the distinct rows.
+    """Return whether the forest's counts are those of all rows of the data, or those of the distinct rows.
 
-    ``values [rows features]`` are the encoded rows to learn from, and ``distinct`` positions of the distinct ones.
+    ``values [rows features]`` are the encoded rows to learn from, ``data.rows``, and ``distinct`` has the positions in
+    ``values`` of rows that equal no earlier one.
     """
     all_rows = Encoded(encode(forest, data.all_rows()), missing=True)
     if counts_agree(forest, count_leaves(forest, all_rows, data.y, sample_weight=data.weights)):
         return True
-    if not len(distinct) < len(data.rows) == len(data.y):
+    holds_copies = len(distinct) < len(data.rows)
+    reads_all_rows = len(data.rows) == len(data.y)
+    if not (holds_copies and reads_all_rows):
         return False
     return counts_agree(forest, count_leaves(forest, Encoded(values[distinct], missing=True), data.y[distinct]))
 
@@ -120,45 +128,54 @@ def _give_these_counts(forest: Forest, data: LabelledData, values, distinct) -> 
 def _are_answered_best_in_bags(class_share, is_out_of_bag) -> bool:
     """Return whether trees give rows in their bags a larger share of the true class than rows out of bag.
 
-    The difference must be at least `BAG_ERRORS` standard errors; new rows, or rows in another order, differ by chance
-    alone. ``class_share``, the share of the row's class in its leaf, and ``is_out_of_bag`` are ``[rows trees]``.
+    ``class_share [rows trees]`` is the share of the row's class in the row's leaf; ``is_out_of_bag`` is of the same
+    shape. The difference must be more than `BAG_ERRORS` standard errors; for new rows, or rows in another order, it is
+    chance.
     """
+    gap = class_share[~is_out_of_bag].mean() - class_share[is_out_of_bag].mean()
+    share = is_out_of_bag.mean()
     # The standard error of a difference of means, of n s and n (1-s) numbers, is σ / √(n s (1-s)).
-    gap, share = class_share[~is_out_of_bag].mean() - class_share[is_out_of_bag].mean(), is_out_of_bag.mean()
     return bool(gap > BAG_ERRORS * class_share.std() / np.sqrt(class_share.size * share * (1 - share)))
 
 
 def find_leak_in_forest(model: Any, forest: Forest, rows: RowLeaves) -> str | None:
-    """Return evidence that a forest with counts was grown on these rows, or on many of them; None without evidence.
+    """Return evidence, as text for a message, that a forest was grown on many of these rows; None without evidence.
 
-    ``model`` is the fitted model if its bags are known, else None.
+    The forest holds the counts of the rows that grew it. ``model`` is the fitted model if its bags are known, else
+    None.
     """
     if (halfway := count_halfway_tests(forest.trees, rows.values)) is not None:
-        return f"{halfway[0]} of {halfway[1]} thresholds lie just halfway between two of them"
-    if hasattr(model, "_n_samples") and (fitting := _count_rows_in_bags(model, rows)):
-        return f"the {fitting} whose classes are absent from leaves are absent from the bags of these trees"
+        n_halfway, n_tests = halfway
+        return f"{n_halfway} of {n_tests} thresholds lie just halfway between two of them"
+    if hasattr(model, "_n_samples") and (n_fitting := _count_rows_in_bags(model, rows)):
+        return f"the {n_fitting} whose classes are absent from leaves are absent from the bags of these trees"
     if _share_no_leaf(forest, rows):
         return "all find their class in every leaf, and no two share a leaf that holds one"
     return None
 
 
 def counts_agree(forest: Forest, other: Forest) -> bool:
-    """Return whether two forests, of the same trees, have equal counts but for a factor by class (weights, copies)."""
-    counts, other_counts = (np.asarray(each.counts, float).reshape(-1, each.n_classes) for each in (forest, other))
+    """Return whether two forests of the same trees have equal counts, but for one factor for each class.
+
+    Class weights, and copies of the rows of a class, make such factors.
+    """
+    counts = np.asarray(forest.counts, float).reshape(-1, forest.n_classes)
+    other_counts = np.asarray(other.counts, float).reshape(-1, other.n_classes)
     if np.allclose(other_counts, counts, rtol=1e-6):
         return True
     # A few leaves with many rows agree so well by chance.
     if np.min(np.sum(other_counts > 0, axis=0)) < FEW:
         return False
-    return np.allclose(other_counts * (counts.sum(axis=0) / other_counts.sum(axis=0)), counts, rtol=1e-6)
+    class_factors = counts.sum(axis=0) / other_counts.sum(axis=0)
+    return np.allclose(other_counts * class_factors, counts, rtol=1e-6)
 
 
 def count_halfway_tests(trees: Trees, values: np.ndarray | SparseRows) -> tuple[int, int] | None:
-    """Return the number of tests halfway between two of the rows, and the number of tests with rows on both sides.
+    """Return (number of tests halfway between two of the rows, number of tests with rows on both sides).
 
-    ``values`` are encoded rows ``[rows features]``. None if chance explains the tests halfway. Best tests lie halfway
-    between two rows of the tree's sample; other rows hardly have the same midpoints to the last bit. Only features
-    count whose values hardly repeat among the rows; they must be at least half of the tested features.
+    Return None if chance explains the tests halfway. ``values [rows features]`` are encoded rows. Best tests lie
+    halfway between two rows of the tree's sample; other rows hardly have the same midpoints to the last bit. Only
+    features count whose values hardly repeat among the rows; they must be at least half of the tested features.
     """
     # The seed is fixed, since whether rows are refused must not change from call to call.
     generator = np.random.default_rng(0)
@@ -167,11 +184,12 @@ def count_halfway_tests(trees: Trees, values: np.ndarray | SparseRows) -> tuple[
         max_rows = min(max_rows, max(1000, DENSE_VALUES // values.shape[1]))
     sample = np.asarray(values[generator.permutation(len(values))[:max_rows]])
     keys = np.where(np.isnan(sample), np.int64(NAN_FIRST), order_key_at_or_below(np.nan_to_num(sample)))
-    n_tests, n_halfway, by_chance = _tally_tests(trees, keys, generator)
-    distinct = np.array([len(np.unique(column[column > NAN_FIRST])) for column in keys.T])
-    hardly_repeats, is_tested = distinct >= 0.99 * np.sum(keys > NAN_FIRST, axis=0), n_tests > 0
+    tally = _tally_tests(trees, keys, generator)
+    is_tested = tally[0] > 0
+    n_distinct = np.array([len(np.unique(column[column > NAN_FIRST])) for column in keys.T])
+    hardly_repeats = n_distinct >= 0.99 * np.sum(keys > NAN_FIRST, axis=0)
     is_usable = hardly_repeats & is_tested
-    n_tests, n_halfway, by_chance = (tally[is_usable] for tally in (n_tests, n_halfway, by_chance))
+    n_tests, n_halfway, by_chance = tally[:, is_usable]
     enough_tests = n_halfway.sum() - by_chance.sum() >= max(FEW, 0.01 * n_tests.sum())
     enough_features = 2 * np.sum(n_halfway - by_chance > 1) >= np.sum(is_usable) >= np.sum(is_tested) / 2
     return (int(n_halfway.sum()), int(n_tests.sum())) if enough_tests and enough_features else None
@@ -180,25 +198,27 @@ def count_halfway_tests(trees: Trees, values: np.ndarray | SparseRows) -> tuple[
 def _tally_tests(trees: Trees, keys: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     """Return three numbers for each feature, ``[3 features]``, of the tests that have rows on both sides.
 
-    They are the number of these tests, of those that lie halfway between two rows, and of those that would by chance.
-    ``keys [rows features]`` are order keys. Many rows walk through a part of the trees, chosen by ``draw``.
+    The numbers are: how many such tests there are; how many of them lie halfway between two rows; and how many would
+    lie so by chance. ``keys [rows features]`` are order keys. If rows are many, they walk through a part of the trees
+    alone, which ``draw`` chooses.
     """
     rows = np.arange(len(keys))
     # Where values are rounded or repeat, two halves of the rows show how often midpoints agree by chance.
     half, other_half = np.array_split(draw.permutation(rows), 2)
     tally = np.zeros((3, trees.n_features))
-    n_tests, n_halfway, by_chance = tally  # its rows, which are filled
+    n_tests, n_halfway, by_chance = tally  # views, by which ``tally`` is filled
     arrays = tuple(map(np.asarray, (trees.feature, trees.threshold, trees.child, trees.missing_right)))
     n_walked = max(WORK // max(len(keys), 1), 1)
     for t in draw.permutation(trees.n_trees)[:n_walked]:
         tree = tuple(array[t] for array in arrays)
         feature, threshold, *_ = tree
         edges = _find_edges(tree, keys, rows)
-        tested, is_halfway = feature[edges.test], edges.middle == threshold[edges.test]
-        np.add.at(n_tests, tested, 1)
-        np.add.at(n_halfway, tested, is_halfway)
+        tested_feature = feature[edges.test]
+        is_halfway = edges.middle == threshold[edges.test]
+        np.add.at(n_tests, tested_feature, 1)
+        np.add.at(n_halfway, tested_feature, is_halfway)
         # Between two edges that are close there are few float32 numbers, one of which is the midpoint.
-        np.add.at(by_chance, tested, MIDPOINT_CHANCE / (edges.high - edges.low))
+        np.add.at(by_chance, tested_feature, MIDPOINT_CHANCE / (edges.high - edges.low))
         if is_halfway.any():
             _add_repeats(by_chance, feature, _find_edges(tree, keys, half), _find_edges(tree, keys, other_half))
     return tally
@@ -207,14 +227,15 @@ def _tally_tests(trees: Trees, keys: np.ndarray, draw: np.random.Generator) -> n
 def _add_repeats(by_chance: np.ndarray, feature: np.ndarray, first: "_Edges", second: "_Edges") -> None:
     """Add `CHANCE` to ``by_chance [features]`` for each test with the same midpoint in both halves of the rows.
 
-    ``first`` and ``second`` are the halves' edges, and ``feature [nodes]`` is what each node of the tree tests.
+    ``first`` and ``second`` are the edges of a tree's tests in each half. ``feature [nodes]`` has the feature that each
+    node tests.
     """
     test, first_index, second_index = np.intersect1d(first.test, second.test, return_indices=True)
     np.add.at(by_chance, feature[test], CHANCE * (first.middle[first_index] == second.middle[second_index]))
 
 
 class _Edges(NamedTuple):
-    """Values next to the threshold, for each test of a tree that has rows on both sides: arrays ``[tests]``."""
+    """For each test of a tree that has rows on both sides, the values nearest to its threshold: arrays ``[tests]``."""
 
     test: np.ndarray  # node of the test
     low: np.ndarray  # order key of the largest value that goes left
@@ -222,17 +243,21 @@ class _Edges(NamedTuple):
 
     @property
     def middle(self) -> np.ndarray:
-        """Order keys of the midpoints, which are the thresholds of scikit-learn's best tests."""
+        """Order keys of the midpoints between the two values, the thresholds that scikit-learn's best tests take."""
         return order_key_at_or_below(_to_values(self.low) / 2 + _to_values(self.high) / 2)
 
 
 def _find_edges(tree: tuple, keys: np.ndarray, rows: np.ndarray) -> _Edges:
-    """Return the edges of a tree's tests for the rows at these positions of ``keys [rows features]``, order keys.
+    """Return the `_Edges` of a tree's tests for some rows: for each test, the nearest values on both sides.
 
-    ``tree`` has the arrays ``[nodes]`` feature, threshold, child and missing_right.
+    ``tree`` has the arrays ``[nodes]`` feature, threshold, child and missing_right. ``keys [rows features]`` are order
+    keys, and ``rows`` are positions of the rows that walk.
     """
     feature, threshold, child, missing_right = tree
-    low, high = np.full(len(child), NAN_FIRST, np.int64), np.full(len(child), -int(NAN_FIRST), np.int64)
+    # Below and above all order keys: they stay where no row is on that side of a test.
+    lowest, highest = NAN_FIRST, -int(NAN_FIRST)
+    low = np.full(len(child), lowest, np.int64)
+    high = np.full(len(child), highest, np.int64)
     node = np.zeros(len(rows), np.int64)
     while len(rows):  # a step down for all rows that are not yet in a leaf, which is its own child
         is_inner = child[node] != node
@@ -240,61 +265,68 @@ def _find_edges(tree: tuple, keys: np.ndarray, rows: np.ndarray) -> _Edges:
         key = keys[rows, np.maximum(feature[node], 0)]
         is_missing = key == NAN_FIRST
         goes_right = np.where(is_missing, missing_right[node], key > threshold[node])
-        np.maximum.at(low, node[~goes_right & ~is_missing], key[~goes_right & ~is_missing])
-        np.minimum.at(high, node[goes_right & ~is_missing], key[goes_right & ~is_missing])
+        is_left = ~goes_right & ~is_missing
+        is_right = goes_right & ~is_missing
+        np.maximum.at(low, node[is_left], key[is_left])
+        np.minimum.at(high, node[is_right], key[is_right])
         node = child[node] + goes_right
-    test = np.flatnonzero((low > NAN_FIRST) & (high < -int(NAN_FIRST)))
+    test = np.flatnonzero((low > lowest) & (high < highest))
     return _Edges(test, low[test], high[test])
 
 
 def _to_values(keys: np.ndarray) -> np.ndarray:
-    """Return the float32 numbers of order keys, as float64."""
+    """Return the float32 numbers for which order ``keys`` stand, as float64 of the same shape."""
     keys = keys.astype(np.int64)
     return np.where(keys < 0, NAN_FIRST - keys, keys).astype(np.int32).view(np.float32).astype(np.float64)
 
 
 def find_leak_in_sizes(model: Any, values: np.ndarray | SparseRows, position: np.ndarray) -> str | None:
-    """Return evidence by leaf sizes that a model of scikit-learn was grown on these rows; None without evidence.
+    """Return evidence, as text, by leaf sizes that a scikit-learn model was grown on these rows; None without evidence.
 
     If the rows hold the whole sample, each leaf gets at least as many rows as grew it. If they are a part of the sample
     and trees have no bags, no leaf gets more. Neither holds for new rows: bootstrap samples of the rows show how many
     leaves new rows would miss. ``values [rows features]`` are encoded, ``position [rows]`` are the rows' classes.
     """
-    tree_leaves, by_class = _reach_leaves(model, values), not has_bags(model)
+    tree_leaves = _reach_leaves(model, values)
+    without_bags = not has_bags(model)
     if not tree_leaves:
         return None
-    n_classes, generator = len(getattr(model, "classes_", ())), np.random.default_rng(0)
-    cells = [_number_cells(tree, leaf, position, n_classes, by_class=by_class) for tree, leaf in tree_leaves]
-    fewer = lambda n_rows, size: np.sum(n_rows < size)
-    more = lambda n_rows, size: np.sum(n_rows > size)
-    if _never_by_chance(fewer, cells, generator):
+    n_classes = len(getattr(model, "classes_", ()))
+    generator = np.random.default_rng(0)
+    cells = [_number_cells(tree, leaf, position, n_classes, by_class=without_bags) for tree, leaf in tree_leaves]
+    count_smaller = lambda n_rows, size: np.sum(n_rows < size)
+    count_larger = lambda n_rows, size: np.sum(n_rows > size)
+    if _never_by_chance(count_smaller, cells, generator):
         return "every leaf gets at least as many of them as it was grown on"
-    is_part = by_class and _never_by_chance(more, cells, generator)
-    return "no leaf gets more of them than it was grown on" if is_part else None
+    if without_bags and _never_by_chance(count_larger, cells, generator):
+        return "no leaf gets more of them than it was grown on"
+    return None
 
 
 def _reach_leaves(model: Any, values: np.ndarray | SparseRows) -> list[tuple[Any, np.ndarray]]:
-    """Return pairs of a model's tree and each row's leaf in it; an empty list for models that are not scikit-learn's.
+    """Return (tree, leaf of each row in it ``[rows]``) for the trees of a scikit-learn model; [] for another model.
 
-    If there are many rows, the trees are a random subset, with a fixed seed.
+    ``values [rows features]`` are the encoded rows. If there are many rows, the trees are a random subset, with a fixed
+    seed.
     """
     trees = [getattr(estimator, "tree_", None) for estimator in getattr(model, "estimators_", [model])]
     if isinstance(model, Forest) or any(tree is None for tree in trees):
         return []
-    leaves, generator = [], np.random.default_rng(0)
+    tree_leaves = []
     rows: Any = values.matrix() if isinstance(values, SparseRows) else np.ascontiguousarray(values, np.float32)
-    for t in generator.permutation(len(trees))[: max(WORK // len(values), 1)]:
+    n_walked = max(WORK // len(values), 1)
+    for t in np.random.default_rng(0).permutation(len(trees))[:n_walked]:
         tree_rows = rows[:, model.estimators_features_[t]] if hasattr(model, "estimators_features_") else rows
         tree_rows = tree_rows if isinstance(values, SparseRows) else np.ascontiguousarray(tree_rows)
-        leaves.append((trees[t], trees[t].apply(tree_rows)))
-    return leaves
+        tree_leaves.append((trees[t], trees[t].apply(tree_rows)))
+    return tree_leaves
 
 
 def _number_cells(tree: Any, leaf: np.ndarray, position: np.ndarray, n_classes: int, *, by_class: bool) -> tuple:
-    """Return the cell ``[rows]`` of each row in a tree, and the number of rows that grew each cell ``[cells]``.
+    """Return each row's cell in a tree as a number ``[rows]``, and how many rows grew each cell ``[cells]``.
 
-    Cells are leaves, or pairs of leaf and class if ``by_class`` and the leaves' values give whole counts. ``leaf`` and
-    ``position``, both ``[rows]``, are the rows' leaves in the tree and their classes.
+    Cells are leaves, or pairs of leaf and class if ``by_class`` is True and the leaves' values give whole counts.
+    ``leaf [rows]`` has the rows' leaves in the tree, ``position [rows]`` their classes.
     """
     size = np.where(tree.children_left < 0, tree.n_node_samples, 0)
     counts = tree.value[:, 0] * size[:, None]
@@ -304,48 +336,61 @@ def _number_cells(tree: Any, leaf: np.ndarray, position: np.ndarray, n_classes: 
 
 
 def _never_by_chance(count_wrong: Any, cells: list[tuple], draw: np.random.Generator) -> bool:
-    """Return whether no cell is wrong for the rows, and too many are wrong for bootstrap samples for this to be chance.
+    """Return whether no cell of the rows is wrong, although many cells of bootstrap samples of the rows are wrong.
 
     ``count_wrong(n_rows, size)`` returns how many cells are wrong, such as those with fewer rows than grew them. Both
-    arguments are ``[cells]``: the number of rows in each cell, and the number that grew it. ``cells`` has a pair of
+    arguments are ``[cells]``: the number of rows in each cell, and the number that grew it. ``cells`` has the result of
     `_number_cells` for each tree, and ``draw`` draws the samples.
     """
-    count_all = lambda weight: sum(count_wrong(np.bincount(cell, weight, len(size)), size) for cell, size in cells)
-    if count_all(None):
+
+    def count_all(weight: np.ndarray | None) -> int:
+        return sum(count_wrong(np.bincount(cell, weight, len(size)), size) for cell, size in cells)
+
+    if count_all(weight=None):
         return False
     n_rows = len(cells[0][0])
     resampled = [count_all(np.bincount(draw.integers(0, n_rows, n_rows), minlength=n_rows)) for _ in range(DRAWS)]
     mean, variance = np.mean(resampled), np.var(resampled)
-    # Similar trees miss the same leaves, so the number of wrong cells varies more than Poisson: negative binomial.
-    dispersion = mean**2 / (variance - mean) if variance > mean else np.inf
-    # Minus the logarithm of the probability of no wrong cell: the mean if Poisson, k log(1 + mean/k) if negative
-    # binomial with the dispersion k.
-    return bool(mean >= RARE and (np.isinf(dispersion) or dispersion * np.log1p(mean / dispersion) >= RARE))
+    if mean < RARE:
+        return False
+    if variance <= mean:  # Poisson: minus the logarithm of the probability of no wrong cell is the mean
+        return True
+    # Similar trees miss the same leaves, so that the number of wrong cells varies more than Poisson. If it is negative
+    # binomial with the dispersion k, minus the logarithm is k log(1 + mean/k).
+    dispersion = mean**2 / (variance - mean)
+    return bool(dispersion * np.log1p(mean / dispersion) >= RARE)
 
 
 def find_leak_of_numbers(model: Any, trees: Trees, values: np.ndarray | SparseRows, y: np.ndarray) -> str | None:
-    """Return evidence that a regression forest was grown on many of these rows, of targets y; None without any."""
+    """Return evidence, as text, that a regression forest was grown on many of these rows; None without evidence.
+
+    ``trees`` are those of ``model``. ``values [rows features]`` are the encoded rows, ``y [rows]`` their targets.
+    """
     if halfway := count_halfway_tests(trees, values):
-        return f"{halfway[0]} of {halfway[1]} thresholds lie just halfway between two of them"
-    return find_leak_in_sizes(model, values, np.zeros(len(y), np.int64)) or _find_leak_of_targets(model, values, y)
+        n_halfway, n_tests = halfway
+        return f"{n_halfway} of {n_tests} thresholds lie just halfway between two of them"
+    one_class = np.zeros(len(y), np.int64)
+    return find_leak_in_sizes(model, values, one_class) or _find_leak_of_targets(model, values, y)
 
 
 def _find_leak_of_targets(model: Any, values: np.ndarray | SparseRows, y: np.ndarray) -> str | None:
-    """Return evidence that leaves of one row hold the targets of the rows that reach them; None if this may be chance.
+    """Return evidence, as text, that leaves grown on one row hold the targets of the rows that reach them.
 
-    Chance is the share of equal targets among pairs of rows that share such a leaf. If pairs are few, it is the share
-    of repeated targets among all rows.
+    Return None if this may be chance: the share of equal targets among pairs of rows that share such a leaf. If pairs
+    are few, chance is the share of repeated targets among all rows.
     """
     subset = np.random.default_rng(0).permutation(len(y))[:MAX_ROWS]
-    y, n_equal, n_leaves, n_equal_pairs, n_pairs = y[subset], 0, 0, 0, 0
+    y = y[subset]
+    n_equal = n_leaves = 0  # leaves of one row that hold the target of the row that reaches them, and all of them
+    n_equal_pairs = n_pairs = 0
     for tree, leaf in _reach_leaves(model, values[subset]):
-        single = np.flatnonzero(tree.n_node_samples[leaf] == 1)
-        n_equal += int(np.sum(np.isclose(tree.value[leaf[single], 0, 0], y[single], rtol=1e-12, atol=0)))
-        n_leaves += len(single)
-        single = single[np.argsort(leaf[single], kind="stable")]
-        shared = leaf[single][1:] == leaf[single][:-1]
-        n_equal_pairs += int(np.sum(shared & (y[single][1:] == y[single][:-1])))
-        n_pairs += int(np.sum(shared))
+        rows = np.flatnonzero(tree.n_node_samples[leaf] == 1)  # rows that reach a leaf of one row
+        n_equal += int(np.sum(np.isclose(tree.value[leaf[rows], 0, 0], y[rows], rtol=1e-12, atol=0)))
+        n_leaves += len(rows)
+        rows = rows[np.argsort(leaf[rows], kind="stable")]  # rows that share a leaf become neighbours
+        share_leaf = leaf[rows][1:] == leaf[rows][:-1]
+        n_equal_pairs += int(np.sum(share_leaf & (y[rows][1:] == y[rows][:-1])))
+        n_pairs += int(np.sum(share_leaf))
     chance = n_equal_pairs / n_pairs if n_pairs >= FEW_PAIRS else 1 - len(np.unique(y)) / len(y)
     if n_equal - chance * n_leaves <= max(FEW_PAIRS, KNOWN_SHARE * n_leaves):
         return None
@@ -353,9 +398,9 @@ def _find_leak_of_targets(model: Any, values: np.ndarray | SparseRows, y: np.nda
 
 
 def warn_of_seen(model: Any, values: np.ndarray | SparseRows, position: np.ndarray | None = None) -> None:
-    """Warn if rows seem to belong to the sample of a model of scikit-learn, by its leaves' sizes or labels.
+    """Warn if rows seem to belong to the sample that grew a scikit-learn model, by the sizes or labels of its leaves.
 
-    ``values [rows features]`` are encoded; ``position`` is the class of each row ``[rows]``, None for a regressor.
+    ``values [rows features]`` are the encoded rows, and ``position [rows]`` has their classes; None for a regressor.
     """
     subset = np.random.default_rng(0).permutation(len(values))[:MAX_ROWS]
     tree_leaves = _reach_leaves(model, values[subset])
@@ -370,7 +415,8 @@ def warn_of_seen(model: Any, values: np.ndarray | SparseRows, position: np.ndarr
     is_suspect = ratio + DEVIATIONS * error < 1
     if not is_suspect and position is not None:
         ratio, error = _ratio_of_labels(tree_leaves, jackknife_part, position[subset], len(model.classes_))
-        share, is_suspect = 1 - ratio, ratio + DEVIATIONS_OF_LABELS * error < 1
+        share = 1 - ratio
+        is_suspect = ratio + DEVIATIONS_OF_LABELS * error < 1
         reason = (
             "of two that share a leaf of one row, and the row that grew it, the leaf's has the label that no other has "
             f"{ratio:.2f} times as often as new rows would make it"
@@ -384,9 +430,10 @@ def warn_of_seen(model: Any, values: np.ndarray | SparseRows, position: np.ndarr
 
 
 def _ratio_of_sizes(tree_leaves: list[tuple], part: np.ndarray) -> tuple[float, float]:
-    r"""Return (ratio, standard error): how far row counts in leaves are from leaf sizes, over the bound for new rows.
+    r"""Return (ratio, standard error): the distance of row counts from leaf sizes, relative to the least for new rows.
 
-    ``tree_leaves`` has pairs of a tree and the leaf of each row. ``part [rows]`` numbers the parts of the jackknife.
+    ``tree_leaves`` has (tree, leaf of each row in it) for some trees, and ``part [rows]`` the number of each row's part
+    in a jackknife. New rows have a ratio of 1 or more, up to chance, and rows of the sample a smaller one.
 
     Let n new rows reach a tree's leaves with probabilities p, in counts c. For any fixed numbers k,
     :math:`E \sum (c - k)^2 \ge n (1 - \sum p^2)`: the ratio of both sides is 1 or more, up to chance. Here k is the
@@ -394,11 +441,13 @@ def _ratio_of_sizes(tree_leaves: list[tuple], part: np.ndarray) -> tuple[float, 
     sample be drawn with the same probabilities, and a share s of the rows be of the sample. Then the ratio is about
     1 + n/K - 2 s n/N, for N rows in the sample and K rows in a tree's bag.
     """
-    distance, expected = np.zeros(PARTS + 1), np.zeros(PARTS + 1)
+    # Both sides of the inequality, for the rows without each part, and last for all rows.
+    distance = np.zeros(PARTS + 1)
+    expected = np.zeros(PARTS + 1)
     for tree, leaf in tree_leaves:
         size = np.where(tree.children_left < 0, tree.n_node_samples, 0)
         counts = np.bincount(part * len(size) + leaf, minlength=PARTS * len(size)).reshape(PARTS, -1)
-        counts = np.concatenate([counts.sum(axis=0) - counts, counts.sum(axis=0)[None]])  # without each part, then all
+        counts = _without_parts(counts)
         n = counts.sum(axis=1)
         distance += np.sum((counts - size * (n / size.sum())[:, None]) ** 2, axis=1)
         # n (1 - Σ p²), without bias: the mean of c (c - 1) is n (n - 1) p².
@@ -407,16 +456,21 @@ def _ratio_of_sizes(tree_leaves: list[tuple], part: np.ndarray) -> tuple[float, 
 
 
 def _ratio_of_labels(tree_leaves: list[tuple], part: np.ndarray, y: np.ndarray, n_classes: int) -> tuple[float, float]:
-    """Return (ratio, standard error): how often a leaf's row has the odd label of three, over the bound for new rows.
+    """Return (ratio, standard error): how often two rows in a leaf of one row share a label that the leaf lacks.
 
+    The frequency is relative to the least for new rows, so that new rows have a ratio of 1 or more, up to chance.
     ``tree_leaves`` and ``part`` are as for `_ratio_of_sizes`; ``y [rows]`` has the rows' classes.
 
-    Take a leaf of one row, and two rows that reach it. If these two are new, each of the three rows is equally likely
-    to have the odd label, where the other two share a label; the leaf's row even more, since a node is cut where labels
-    differ. A row that grew the leaf has the leaf's label, so that the odd label is never the leaf's. The ratio is then
-    1 less the share of pairs with such a row, about the share of such rows.
+    Take the row that grew such a leaf, and two rows that reach it. Where two of the three share a label, the third has
+    the odd label. If the two rows are new, each of the three is equally likely to have it; the leaf's row even more,
+    since a node is cut where labels differ. If one of the two grew the leaf, it has the leaf's label, so that the odd
+    label is never the leaf's. The ratio is then 1 less the share of such pairs, about the share of such rows.
     """
-    odd, split = np.zeros(PARTS + 1), np.zeros(PARTS + 1)
+    # Pairs of rows where the leaf's row has the odd label, and pairs where one of the two has it: for the rows without
+    # each part, and last for all rows.
+    odd_leaf = np.zeros(PARTS + 1)
+    odd_row = np.zeros(PARTS + 1)
+    n_pairs = lambda n: n * (n - 1) / 2
     for tree, leaf in tree_leaves:
         if tree.value.shape[2] != n_classes:  # a bag that lacks a class has other class numbers
             continue
@@ -424,36 +478,45 @@ def _ratio_of_labels(tree_leaves: list[tuple], part: np.ndarray, y: np.ndarray, 
         leaves, leaf_index = np.unique(leaf[rows], return_inverse=True)
         counts = np.zeros((PARTS, len(leaves), n_classes))
         np.add.at(counts, (part[rows], leaf_index, y[rows]), 1)
-        counts = np.concatenate([counts.sum(axis=0) - counts, counts.sum(axis=0)[None]])  # [PARTS + 1, leaves, classes]
-        same_label = np.take_along_axis(counts, tree.value[leaves, 0].argmax(axis=1)[None, :, None], axis=2)[:, :, 0]
-        n_pairs = lambda n: n * (n - 1) / 2
-        odd += np.sum(n_pairs(counts).sum(axis=2) - n_pairs(same_label), axis=1)
-        split += np.sum(same_label * (counts.sum(axis=2) - same_label), axis=1)
-    if split[-1] < FEW_SPLIT:
+        counts = _without_parts(counts)
+        label_of_leaf = tree.value[leaves, 0].argmax(axis=1)
+        same_label = np.take_along_axis(counts, label_of_leaf[None, :, None], axis=2)[:, :, 0]
+        odd_leaf += np.sum(n_pairs(counts).sum(axis=2) - n_pairs(same_label), axis=1)
+        odd_row += np.sum(same_label * (counts.sum(axis=2) - same_label), axis=1)
+    if odd_row[-1] < FEW_SPLIT:
         return 1.0, 0.0
-    # ``odd`` counts pairs of rows where the leaf's row has the odd label, ``split`` pairs where one of them has: twice
-    # as many if all three rows are equally likely to have it.
-    return _jackknife(2 * odd / np.maximum(split, 1))
+    # ``odd_row`` is twice ``odd_leaf`` if all three rows are equally likely to have the odd label.
+    return _jackknife(2 * odd_leaf / np.maximum(odd_row, 1))
+
+
+def _without_parts(counts: np.ndarray) -> np.ndarray:
+    """Return the counts of the rows without each part, and last of all rows, ``[parts + 1, ...]``.
+
+    ``counts [parts ...]`` are those of the rows of each part.
+    """
+    all_counts = counts.sum(axis=0)
+    return np.concatenate([all_counts - counts, all_counts[None]])
 
 
 def _jackknife(estimates: np.ndarray) -> tuple[float, float]:
-    """Return the last estimate, made from all rows, and its standard error by the jackknife.
+    """Return the last of ``estimates``, made from all rows, and its standard error by the jackknife.
 
-    The other ``estimates`` are made from the rows without one part each.
+    Each other estimate is made from the rows without one part.
     """
     *by_part, estimate = estimates  # the squared error is (P - 1)/P Σ (estimate of a part - their mean)², of P parts
     return estimate, math.sqrt((PARTS - 1) * np.var(by_part))
 
 
 def _count_rows_in_bags(model: Any, rows: RowLeaves) -> int:
-    """Return the number of rows that fit the model's bags; 0 if over 2 % of them do not, or if chance explains it.
+    """Return the number of rows that were compared with a model's bags, if 98 % of them fit; else 0.
 
-    A leaf counts the class of each row in its tree's bag. So if the leaf of a row does not count its class, the row is
-    not in that tree's bag. A row fits if some row of the sample is out of all these bags at once, which is rare by
-    chance. Rows for which it is not rare are left out.
+    A leaf counts the class of each row in its tree's bag. So if the leaf of a row does not count the row's class, the
+    row is not in that tree's bag. A row fits if some row of the sample is out of all these bags at once, which is rare
+    by chance. Rows for which it is not rare are not compared; if few remain, the result is 0.
     """
     is_outside = oob_mask(model, int(model._n_samples))
-    is_absent, n_sample = rows.class_counts <= 0, len(is_outside)
+    is_absent = rows.class_counts <= 0
+    n_sample = len(is_outside)
     # Rows for which such a row of the sample exists by chance in at most one case of a hundred.
     rare = np.flatnonzero(n_sample * is_outside.mean() ** is_absent.sum(axis=1) <= 0.01)
     rare = np.random.default_rng(0).permutation(rare)[: max(50 * WORK // n_sample, 2 * FEW)]
@@ -467,17 +530,19 @@ def _count_rows_in_bags(model: Any, rows: RowLeaves) -> int:
 def _share_no_leaf(forest: Forest, rows: RowLeaves) -> bool:
     """Return whether all rows are in leaves that count their class, and no two share a leaf that counts one instance.
 
-    It is False, too, if chance explains it (`CERTAINTY`). The probability that k new rows in n such leaves are all in
-    different leaves is at most exp(-k (k - 1)/(2 n)). Its geometric mean over trees, times e, bounds the probability
-    for all trees at once.
+    Return False, too, if this may be chance (`CERTAINTY`). The probability that k new rows in n such leaves are all in
+    different leaves is at most exp(-k (k - 1)/(2 n)). The geometric mean of this bound over trees, times e, bounds the
+    probability for all trees at once.
     """
     if (rows.class_counts <= 0).any():
         return False
-    is_leaf, leaf_sizes, exponents = np.asarray(forest.trees.is_leaf), np.asarray(forest.count_table).sum(axis=1), []
-    is_single = is_leaf & (leaf_sizes[np.asarray(forest.code)] == 1)
+    sizes = np.asarray(forest.count_table).sum(axis=1)
+    is_single = np.asarray(forest.trees.is_leaf) & (sizes[np.asarray(forest.code)] == 1)
+    exponents = []
     for t in range(forest.n_trees):
-        reached = rows.leaves[is_single[t, rows.leaves[:, t]], t]
-        if len(np.unique(reached)) < len(reached):
+        reached = rows.leaves[is_single[t, rows.leaves[:, t]], t]  # leaves of one instance, by row
+        n_reached = len(reached)
+        if len(np.unique(reached)) < n_reached:
             return False
-        exponents.append(len(reached) * (len(reached) - 1) / (2 * max(is_single[t].sum(), 1)))
+        exponents.append(n_reached * (n_reached - 1) / (2 * max(is_single[t].sum(), 1)))
     return math.fsum(exponents) / len(exponents) >= CERTAINTY

@@ -93,18 +93,24 @@ def select_combiner(
         As `fit_combiner` does; also without candidates, or if there are fewer rows than folds.
     """
     fold_fits = fit_by_folds(candidates, rows, loss, n_folds, key, progress)
-    y, weight = np.asarray(rows.y)[: rows.n], np.asarray(rows.weight, float)[: rows.n]
+    y = np.asarray(rows.y)[: rows.n]
+    weight = np.asarray(rows.weight, float)[: rows.n]
+    # By fold, the weights of all rows, which are 0 outside of the fold.
     fold_weights = {k: np.where(fold_fits.fold == k, weight, 0) for k in range(fold_fits.fold.max() + 1)}
     if loss == "auc":  # a fold of a single class has no pairs, and is passed over unless all are such
-        with_pairs = {k: fold for k, fold in fold_weights.items() if len(np.unique(y[fold > 0])) > 1}
+        with_pairs = {
+            k: fold_weight for k, fold_weight in fold_weights.items() if len(np.unique(y[fold_weight > 0])) > 1
+        }
         fold_weights = with_pairs or fold_weights
-    losses, loss_key = {}, checked_key(key)
+    total_weight = sum(fold_weight.sum() for fold_weight in fold_weights.values())
+    losses = {}
+    loss_key = checked_key(key)
     for name, combiners in fold_fits.combiners.items():
-        fold_losses = [
-            loss_on(combiners[k], rows.with_weight(fold), loss=loss, key=jax.random.clone(loss_key)) * fold.sum()
-            for k, fold in fold_weights.items()
-        ]
-        losses[name] = sum(fold_losses) / sum(fold.sum() for fold in fold_weights.values())
+        fold_losses = []
+        for k, fold_weight in fold_weights.items():
+            mean = loss_on(combiners[k], rows.with_weight(fold_weight), loss=loss, key=jax.random.clone(loss_key))
+            fold_losses.append(mean * fold_weight.sum())
+        losses[name] = sum(fold_losses) / total_weight
     best = min(losses, key=lambda name: losses[name])
     return SelectionResult(best, cast(FitResult[CombinerT], fold_fits.fits[best]), losses)
 
@@ -146,7 +152,8 @@ def stack_combiners(
     does.
     """
     fold_fits = fit_by_folds(candidates, rows, "log", n_folds, key, progress)
-    y, weight = np.asarray(rows.y)[: rows.n], np.asarray(rows.weight, float)[: rows.n]
+    y = np.asarray(rows.y)[: rows.n]
+    weight = np.asarray(rows.weight, float)[: rows.n]
     log_shares = np.zeros((len(candidates), rows.n))
     for log_share, combiners in zip(log_shares, fold_fits.combiners.values(), strict=True):
         for k, combiner in enumerate(combiners):
@@ -165,9 +172,10 @@ def stack_combiners(
 
 
 def _find_weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return the weights ``[candidates]`` with the largest objective of `stack_combiners`.
+    """Return the weights of candidates in an average, ``[candidates]``: those that maximise `stack_combiners`' formula.
 
-    ``log_shares [candidates rows]`` is log P, ``weight [rows]`` the weight of each row.
+    ``log_shares [candidates rows]`` has the logarithm of the probability that a candidate gives to a row's class, and
+    ``weight [rows]`` the weight of each row.
     """
     weights = np.full(len(log_shares), 1 / len(log_shares))
     # The objective is concave in the weights, so expectation maximisation finds its only maximum.
@@ -181,7 +189,10 @@ def _find_weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def fit_by_folds(
     candidates, rows: OobDataset, loss: Any, n_folds: int | None, key: jax.Array | None, progress: FitProgressLike
 ) -> FoldFits:
-    """Learn the candidates of `select_combiner` from all rows, and for each fold from the rows of the other folds."""
+    """Learn the candidates from all rows, and for each fold from the rows of the other folds.
+
+    The arguments are those of `select_combiner`.
+    """
     check_rows(rows)
     if not isinstance(candidates, Mapping):
         raise TypeError(f"candidates={candidates!r:.60} must be a dict of combiners by names of your own.")
@@ -189,27 +200,17 @@ def fit_by_folds(
         raise ValueError("candidates is empty; pass combiners by name, such as those of rows.default_candidates().")
     check_fit_progress(progress)
     fold_key, fit_key = jax.random.split(checked_key(key))
+    fold = _fold_groups(rows, n_folds, fold_key)
     weight = np.asarray(rows.weight, float)[: rows.n]
-    weighted_rows = np.flatnonzero(weight)
-    n_folds = (5 if len(weighted_rows) < MANY_ROWS else 2) if n_folds is None else n_folds
-    check_integer("n_folds", n_folds, 2)
-    if n_folds > len(weighted_rows):
-        raise ValueError(f"n_folds={n_folds} is more than there are rows, {len(weighted_rows)}; pass fewer folds.")
-    groups = np.arange(rows.n) if rows.groups is None else np.asarray(rows.groups)[: rows.n]
-    _, first, group = np.unique(groups[weighted_rows], return_index=True, return_inverse=True)
-    if n_folds > len(first):
-        raise ValueError(f"n_folds={n_folds} is more than there are groups of rows, {len(first)}; pass fewer folds.")
-    fold = np.zeros(rows.n, int)
-    # Whole groups, by their first rows' labels: what is learned is judged by rows of other groups.
-    fold[weighted_rows] = _draw_folds(np.asarray(rows.y)[weighted_rows][first], n_folds, fold_key)[group]
+    n_folds = int(fold.max()) + 1
 
     def learn(
-        family: tuple[Combiner, ...], part: OobDataset, starts: Sequence[Combiner | None], what: str
+        family: tuple[Combiner, ...], train: OobDataset, starts: Sequence[Combiner | None], what: str
     ) -> list[FitResult]:
-        """Learn each combiner of a candidate from the rows ``part``, starting at ``starts``; progress says ``what``."""
+        """Learn each combiner of ``family`` from the rows ``train``, from ``starts`` on; progress says ``what``."""
         receiver = name_progress(progress, what)
         return [
-            fit_combiner(combiner, part, loss=loss, key=jax.random.clone(fit_key), start=start, progress=receiver)
+            fit_combiner(combiner, train, loss=loss, key=jax.random.clone(fit_key), start=start, progress=receiver)
             for combiner, start in zip(family, starts, strict=True)
         ]
 
@@ -217,11 +218,14 @@ def fit_by_folds(
     for name, combiner in candidates.items():
         family = (combiner,) if isinstance(combiner, Combiner) else tuple(combiner)
         full_fits = learn(family, rows, [None] * len(family), name)
+        fits[name] = _best(full_fits)
         # Folds start at the optimum for all rows, which is a few steps from the optimum for the fold.
-        starts, fits[name], combiners[name] = [fit.combiner for fit in full_fits], _best(full_fits), []
+        starts = [fit.combiner for fit in full_fits]
+        combiners[name] = []
         for k in range(n_folds):
             train = rows.with_weight(np.where(fold == k, 0, weight))
-            combiners[name].append(_best(learn(family, train, starts, f"{name}, fold {k + 1} of {n_folds}")).combiner)
+            fold_results = learn(family, train, starts, f"{name}, fold {k + 1} of {n_folds}")
+            combiners[name].append(_best(fold_results).combiner)
     end_line(progress)
     return FoldFits(fits, combiners, fold)
 
@@ -231,8 +235,30 @@ def _best(fits: list[FitResult]) -> FitResult:
     return min(fits, key=lambda fitted: fitted.loss)
 
 
+def _fold_groups(rows: OobDataset, n_folds: int | None, key: jax.Array) -> np.ndarray:
+    """Draw the number of a fold for each row ``[rows]``, the same for all rows of a group.
+
+    None for ``n_folds`` means five folds, or two for many rows. Rows of weight 0 have the number 0. Raises a ValueError
+    if there are fewer rows of positive weight, or fewer groups of them, than folds.
+    """
+    weighted_rows = np.flatnonzero(np.asarray(rows.weight, float)[: rows.n])
+    if n_folds is None:
+        n_folds = 5 if len(weighted_rows) < MANY_ROWS else 2
+    check_integer("n_folds", n_folds, 2)
+    if n_folds > len(weighted_rows):
+        raise ValueError(f"n_folds={n_folds} is more than there are rows, {len(weighted_rows)}; pass fewer folds.")
+    groups = np.arange(rows.n) if rows.groups is None else np.asarray(rows.groups)[: rows.n]
+    _, first, group = np.unique(groups[weighted_rows], return_index=True, return_inverse=True)
+    if n_folds > len(first):
+        raise ValueError(f"n_folds={n_folds} is more than there are groups of rows, {len(first)}; pass fewer folds.")
+    fold = np.zeros(rows.n, int)
+    # Whole groups, by their first rows' labels: what is learned is judged by rows of other groups.
+    fold[weighted_rows] = _draw_folds(np.asarray(rows.y)[weighted_rows][first], n_folds, key)[group]
+    return fold
+
+
 def _draw_folds(y: np.ndarray, n_folds: int, key: jax.Array) -> np.ndarray:
-    """Draw the number of a fold for each row ``[rows]``, stratified by the class y ``[rows]``."""
+    """Draw the number of a fold for each row ``[rows]``, so that folds have equal shares of each class y ``[rows]``."""
     order = np.argsort(np.asarray(jax.random.uniform(key, (len(y),))))
     # Rows in random order within their class go to the folds in turn: each gets its share of every class.
     by_class = order[np.argsort(y[order], kind="stable")]

@@ -2,6 +2,7 @@
 
 import pickle
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -53,9 +54,12 @@ def test_libraries(library, learned):
     assert np.sqrt(np.mean(std**2)) == pytest.approx(np.sqrt(np.mean((Y[NEW] - mean) ** 2)), rel=0.3)
     again = uncertain(FrozenEstimator(model.estimator_))
     np.testing.assert_array_equal(again.fit(X[NEW], Y[NEW]).predict(X[NEW]), mean)
-    # XGBoost would read numbers in any byte order as this machine's.
-    for given in (X[NEW].astype(">f4"), pd.DataFrame(X[NEW].astype(">f4")), pd.DataFrame(X[NEW].astype(object))):
+    # XGBoost would read numbers in any byte order as this machine's, and LightGBM reads no columns of Arrow.
+    frame = pd.DataFrame(X[NEW])
+    for given in (X[NEW].astype(">f4"), *map(frame.astype, (">f4", object, "float[pyarrow]"))):
         np.testing.assert_array_equal(again.predict(given), mean)
+    narrow = X[NEW].astype(jnp.bfloat16)
+    np.testing.assert_array_equal(again.predict(narrow), again.predict(narrow.astype(np.float32)))
     refuses(ValueError, "its leaves hold their very residuals", again.fit, X[TRAIN][::-1], Y[TRAIN][::-1])
 
 
@@ -168,13 +172,16 @@ def test_weights_and_groups(learned):
     assert np.mean(np.abs(Y[NEW] - twice.predict(X[NEW])) <= np.diff(twice.predict_interval(X[NEW]))[:, 0] / 2) > 0.75
 
 
-def test_missing_values_and_sparse_rows():
+def test_missing_values_and_sparse_rows(tmp_path):
     holes = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
     model = uncertain(HISTOGRAM).fit(holes[TRAIN], Y[TRAIN])
     ends = model.predict_interval(holes[NEW])
     assert np.isfinite(ends).all()
     # Those of the fit, whatever the parameters are now.
     np.testing.assert_array_equal(model.set_params(estimator=BOOSTED).predict_interval(holes[NEW]), ends)
+    ju.save(tmp_path / "x", model)
+    for again in (ju.load(tmp_path / "x"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(again.predict_interval(holes[NEW]), ends)
     thin = sparse.csr_matrix(np.where(X > 0.7, X, 0))
     model = uncertain().fit(thin[TRAIN], Y[TRAIN])
     np.testing.assert_array_equal(model.predict_interval(thin[NEW]), model.predict_interval(thin[NEW].toarray()))
