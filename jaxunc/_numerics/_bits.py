@@ -53,6 +53,7 @@ def order_key_below(thresholds: np.ndarray) -> np.ndarray:
     wide = np.asarray(thresholds, dtype=np.float64)
     with np.errstate(over="ignore"):
         is_float32 = wide.astype(np.float32).astype(np.float64) == wide
+    # A threshold that is a float32 itself has the float32 below it one key before; that of others is below already.
     return order_key_at_or_below(wide) - is_float32.astype(np.int32)
 
 

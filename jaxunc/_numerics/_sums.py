@@ -321,6 +321,7 @@ def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if rows.size and rows.min() >= 0 and rows.max() < most_entries:
         # Rows of small counts, as in leaves, are digits of a number: a table of numbers replaces sorting.
         n_values = np.array([column.max() for column in rows.T], np.int64) + 1
+        # The table has an entry for each combination of values. Their number is a product, which may overflow.
         if np.log2(n_values).sum() <= np.log2(most_entries) + 1e-9:
             small_rows = rows.astype(np.int32)
             if rows.dtype.kind in "iu" or np.array_equal(small_rows, rows):
@@ -345,7 +346,7 @@ def _distinct_by_table(rows: Int32[np.ndarray, "rows columns"], n_values: np.nda
     marks = np.zeros(np.prod(n_values), np.int32)
     marks[row_number] = 1
     present = np.flatnonzero(marks)
-    index = np.cumsum(marks, dtype=np.int32) - 1
+    index = np.cumsum(marks, dtype=np.int32) - 1  # of each number that is present, among those
     return np.stack(np.unravel_index(present, tuple(n_values)), axis=1), index[row_number]
 
 

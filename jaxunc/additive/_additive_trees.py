@@ -324,7 +324,10 @@ class AdditiveTrees(PickledModule):
         return _BOUND.get(arrays, settings, make)
 
     def _bind(self) -> BoundForest | ObliviousSums:
-        """Return the model bound to its sums: as `ObliviousSums` where `levels_of` takes it, else as a bound forest."""
+        """Return the model made ready to answer with the sums of its leaf values, the base excluded.
+
+        It is an `ObliviousSums` if `levels_of` returns tests, thus the trees are oblivious; else a bound forest.
+        """
         levels = levels_of(self.trees, self.values)
         if levels is not None:
             return ObliviousSums(levels, self.n_features, lambda: bind(self._as_forest(), LeafSum()))

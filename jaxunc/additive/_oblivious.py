@@ -95,7 +95,8 @@ def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> Oblivio
     tree = np.arange(len(depth))[:, None]
     level = np.arange(deepest) - (deepest - depth[:, None])
     is_level = level >= 0
-    node = 2 ** np.maximum(level, 0) - 1
+    node = 2 ** np.maximum(level, 0) - 1  # the first node of each level stands for all
+    # Leaves that a less deep tree lacks are clipped: its missing levels send all left, so that none comes there.
     leaves = np.minimum(2 ** depth[:, None] - 1 + np.arange(2**deepest), len(nodes) - 1)
     leaf_values = np.moveaxis(np.asarray(values)[tree, leaves], 2, 1)
     feature, threshold, missing_right = (array[tree, node][is_level] for array in arrays)

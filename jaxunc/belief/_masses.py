@@ -191,7 +191,8 @@ def _normalized(a: _Class):
     reach = jnp.finfo(a.single.dtype).maxexp // 2  # half of the largest exponent of floats
     exponent = jnp.where(is_possible, a.exponent, lowest)
     best_class = jnp.argmax(exponent, axis=-1, keepdims=True)
-    # An excluded class keeps its slope, which may be steep.
+    # An excluded class keeps its slope, which may be steep: it alone may lie above the best class, and the upper bound
+    # keeps its factor finite. The lower bound changes nothing, since 2 to that power is 0.
     offset = jnp.clip(a.exponent - jnp.take_along_axis(exponent, best_class, axis=-1), -4 * reach, reach)
     singles = a.single * jnp.ldexp(jnp.ones_like(a.single), offset)
     # m(Ω) is taken from the class with the largest commonality: beside that, Ω keeps its digits or does not matter.

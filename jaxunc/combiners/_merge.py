@@ -219,6 +219,7 @@ def _integer_sum() -> Accumulator:
     """
 
     def enter(values):
+        # The upper limb repeats the sign where the values have only the lower one.
         high = values >> 32 if values.dtype.itemsize > 4 else jnp.where(values < 0, -1, 0)
         return values.astype(jnp.uint32), high.astype(jnp.int32)
 
@@ -284,7 +285,7 @@ def _accumulator(merge: str, dtype) -> Accumulator:
     """Return the accumulator for a plane with values of ``dtype`` that merges as ``merge`` names."""
     if merge == "short_sum":  # stands for `exact_sum` where the totals are known to be below 2³²
         return _short_sum()
-    if merge == "collect":
+    if merge == "collect":  # the values of all trees are kept, so there is nothing to include or join
         return Accumulator(neutral=jnp.nan, enter=_in_tuple, include=None, join=None, result=_out_of_tuple)
     if merge == "exact_sum" and jnp.issubdtype(dtype, jnp.integer):
         return _integer_sum()

@@ -209,6 +209,7 @@ def _least_probability(
     # Rounded up, but not for what rounding alone makes of (n + 1) coverage: 100 · .07 is 7.000000000000001.
     rank = np.searchsorted(np.cumsum(weight), (weight.sum() + unit) * coverage * (1 - 1e-12))
     if rank >= n_rows:
+        # With n rows of equal weight, (n + 1) coverage ≤ n where n ≥ coverage/(1 - coverage).
         needed = math.ceil(coverage / (1 - coverage) * (1 - 1e-12))
         weigh = "" if (weight == unit).all() else f", which weigh {weight.sum() / unit:.4g}"
         raise ValueError(
@@ -237,6 +238,7 @@ def as_shares(probability: Any) -> np.ndarray:
     probability = np.asarray(probability)
     total = probability.sum(axis=1, keepdims=True)
     shares = np.divide(probability, total, out=np.full_like(probability, 1 / probability.shape[1]), where=total > 0)
+    # A sum this close to 1 differs from it by rounding; that of a row of NaN does not, and the row is 1/C.
     return np.where(np.abs(total - 1) < 5e-4, probability, shares)
 
 

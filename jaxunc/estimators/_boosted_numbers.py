@@ -180,6 +180,7 @@ def folds_in_leaves(models: Iterable[Grown], rows: ResidualRows, fold: np.ndarra
     last_grown = None
     leaves = np.zeros((0, 0), np.uint8)
     model = cast(Any, None)
+    # Not strict: ``models`` may repeat one model without end.
     for k, grown in zip(np.unique(fold), models, strict=False):
         if grown is not last_grown:  # folds that share a model share its leaves
             last_grown = grown
@@ -227,7 +228,7 @@ def scales_and_law(
     steps[n_trees_with_steps:] = 0
     steps *= scale.gain
     spread = float(np.average(leaf_rows.residual**2, weights=leaf_rows.weight))
-    base = base if n_trees_with_steps else 0.0
+    base = base if n_trees_with_steps else 0.0  # as in `learn_scale`: without steps the factor alone sets the size of s
     # Where all residuals are 0, log s² takes its lower limit, so that the floor alone remains.
     base = base + math.log(scale.factor) if spread > 0 else -LARGEST_LOG
     scales = LeafScales(scale_table(model, base, steps, scale.floor, spread))
@@ -305,9 +306,12 @@ class BoostedNumbers:
             ranked = leaf_rows
             ranked_sample = leaf_sample
             by_fold = np.argsort(fold, kind="stable")
+            # From places in the folds, one after another, to places in the sample: by the permutation for positions,
+            # and by its inverse for values.
             order = by_fold[order]
             s = s[np.argsort(by_fold)]
         answered = ranked_sample.of(X=None, target_map=grown.target_map)
+        # The target less its residual is the prediction; a boosted model has no epistemic variance, so that it is 0.
         moments = Moments(answered.y - ranked.residual, s**2, np.zeros(len(s)))
         residual_stratum = None if answered.stratum is None else answered.stratum[order]
         answers = UnseenAnswers(moments, answered, p=np.ones((len(s), 1)), bin_weight=None, bin_mask=None)

@@ -362,9 +362,10 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
             )
 
     def _learn(self, sample: CountedSample) -> None:
-        """Learn the pool from rows of ``sample`` by trees that have not seen them; bind it, and keep ``calibration_``.
+        """Learn a `LearnedPool` from rows of ``sample``, by trees that have not seen them, and bind it.
 
-        Pure leaves need no warning, since the weight of a leaf is learned.
+        Its answers for these rows are kept as ``calibration_``. Pure leaves need no warning, since the weight of a leaf
+        is learned.
         """
         model = self._forest_model
         weight = sample.sample_weight

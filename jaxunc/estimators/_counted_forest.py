@@ -91,6 +91,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         model = self._forest_model
         self.classes_ = classes_of(model, forest)
         labelled = LabelledRows(*data)
+        # Of other libraries, whose models have class weights for two classes alone.
         class_weight = class_weight_of(model) if forest.n_classes == 2 else None
         self.forest_, mask, weights = counted_forest(forest, model, self.counts, labelled, class_weight=class_weight)
         self._check_prior()
@@ -138,6 +139,8 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         holds_out = self.counts == "held_out"
         looks_for_copies = learns or self.counts in ("oob", "held_out")
         group_numbers = None
+        # Groups are numbered once it is known which rows are copies. A split needs them before the fit: for this alone
+        # a pipeline's transformers are fitted to all rows. Rows without a pipeline are compared as they are here.
         if holds_out:  # otherwise rows of weight 0 stay, since bags hold positions among all rows
             X, y, sample_weight, groups = drop_weightless_rows(X, y, sample_weight, groups)
             output = self._transform_all(model_or_pipeline, X, y, sample_weight, groups)
@@ -148,7 +151,9 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             model_or_pipeline, X, y, sample_weight, group_numbers, combiner_for
         )
         X, y, sample_weight = data
-        # Of a pipeline rows with the same output are copies, even if their inputs differ: only now they are known.
+        # Of a pipeline rows with the same output are copies, even if their inputs differ: only now they are known. X,
+        # the output of `fit_transform`, may differ between copies, so raw rows are transformed anew. If no copies are
+        # looked for, the values of the rows are not read, and X will do.
         if self._steps and not holds_out:
             output = self._transform(raw_rows) if groups is None and looks_for_copies else X
             group_numbers = self._number_groups(output, y, sample_weight, groups, looks_for_copies)
@@ -276,6 +281,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         combiner's out-of-bag answer. With held-out counts keep ``calibration_`` alone. Return None without out-of-bag
         counts.
         """
+        # Without a mask no counts are out of bag; of held-out counts, learning may have kept ``calibration_`` already.
         if sample.mask is None and (self.counts != "held_out" or hasattr(self, "calibration_")):
             return None
         settings = {"sample_weight": sample.counted_weight, "tree_mask": sample.mask, "groups": sample.groups}

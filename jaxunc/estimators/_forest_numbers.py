@@ -101,6 +101,7 @@ class ForestNumbers:
         ``answers`` are out-of-bag; rows without an answer get NaN. ``stratum [n]`` has the number of each row's
         stratum; None without strata.
         """
+        # A local law has put bins of residuals in place of those of targets, to which the answers' shares belong.
         p = self._shares(self.forest_, answers.sample.X, answers.mask) if self.law_.is_local else answers.p
 
         def fill(part: np.ndarray) -> np.ndarray:

@@ -81,7 +81,8 @@ def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, 
     if weight is None:
         return times, None
     bag_size = times.sum(axis=0)
-    # scikit-learn draws bags by weight since 1.9, and weighs what was drawn before. One bag may weigh alike.
+    # Before 1.9 scikit-learn drew rows alike, and weighed those in a bag; since then it draws them by weight, and each
+    # weighs 1, so that a bag weighs its size. All bags are compared: before, too, one might weigh its size.
     bag_weight = [member.tree_.weighted_n_node_samples[0] for member in model.estimators_]
     if not np.allclose(bag_weight, bag_size):
         return times * weight[:, None], weight
@@ -97,7 +98,7 @@ def _in_bag_shares(p: np.ndarray, size: int, with_replacement: bool) -> np.ndarr
     """
     if with_replacement:
         with np.errstate(divide="ignore"):
-            return -np.expm1(size * np.log1p(-p))
+            return -np.expm1(size * np.log1p(-p))  # 1 - (1 - p)^size
     # Rows that come at the rates p, each once: 1 - exp(-t p) of them have come by the time t at which a bag is full.
     t = 0.0
     for _ in range(NEWTON_STEPS):  # from below, since the number of rows is concave in t
@@ -199,6 +200,7 @@ def fold_numbers(sample: Sample, seed: Any) -> np.ndarray:
     Raises a ValueError if all rows are in one fold.
     """
     group = np.arange(len(sample.y)) if sample.groups is None else sample.groups
+    # Groups, in a random order, go to the folds in turn.
     fold = check_random_state(seed).permutation(int(group.max()) + 1)[group] % FOLDS
     if (fold == fold[:1]).all():
         raise ValueError("all rows are of one group: a law needs rows of two groups or more.")

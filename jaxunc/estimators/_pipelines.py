@@ -99,6 +99,7 @@ def without_transform(estimator: Any) -> tuple[Opened, TransformedTargetRegresso
     frozen = model.fitted
     if not isinstance(transform, TransformedTargetRegressor):
         return model, None
+    # A frozen transform has a fitted regressor, unless it is an unfitted one around a frozen model.
     regressor = getattr(transform, "regressor_", transform.regressor) if frozen else transform.regressor
 
     def replace_last(part: Any) -> Any:
@@ -215,6 +216,7 @@ def fit_transformers(whole: Pipeline, X: Any, y: Any, sample_weight: Any) -> Any
     The pipeline's memory is used. Weights go to transformers that request them, if metadata routing is enabled.
     """
     pipeline: Any = whole
+    # The last step of a pipeline may be a pipeline itself.
     while isinstance(pipeline, Pipeline):
         if len(pipeline.steps) > 1:
             transformers = pipeline[:-1]

@@ -51,7 +51,7 @@ class ReadsRows:
         return self.forest_.trees.columns
 
     def _choices(self) -> dict[str, Any]:
-        """Return the settings on which answers depend, by name, as the parameters are now; ``fit`` keeps them first."""
+        """Return the settings on which answers depend, by name, as the parameters are now; ``fit`` keeps a copy."""
         return {"allows_nan": self._allows_nan()}
 
     @property
@@ -141,7 +141,8 @@ class ReadsRows:
         """Return the output of the pipeline's steps for raw rows X, as the fitted trees read it."""
         X = known_to_sklearn(X)
         columns = self._tested_columns
-        if n_rows(X) == 0 and n_rows(self._restore_types(X)) == 0:  # most transformers refuse a table without rows
+        # Most transformers refuse a table without rows; `_restore_types` refuses one that lacks columns.
+        if n_rows(X) == 0 and n_rows(self._restore_types(X)) == 0:
             return np.zeros((0, columns.number), np.float32)
         rows = self._transform(X)
         if columns.looks_up:

@@ -275,7 +275,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         boosted = is_boosted(model, frozen)
         counts = self._counts(model, frozen, boosted)
         for former in ("feature_names_in_", "law_", "moments_"):
-            vars(self).pop(former, None)
+            vars(self).pop(former, None)  # of a former fit: methods that are called below would read it
         self._chosen = self._choices()
         self._steps = copy_steps(model_or_pipeline) if frozen else steps_of(model_or_pipeline)
         self._raw_types = None
@@ -301,15 +301,16 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         if counts != "oob":
             sample = sample.part(np.flatnonzero(has_weight))  # bags hold positions of all rows
         fit_model = self._fit_boosted if boosted else self._fit_forest
-        self._target_map = None
+        self._target_map = None  # `_map_targets` makes it when the first model is grown or taken
         take_or_grow = self._take_fitted if frozen else self._grow
         grow: Any = partial(take_or_grow, model_or_pipeline)
         answers, residual_stratum = cast(Any, fit_model(grow, sample, frozen, counts))
-        target_map = vars(self).pop("_target_map")
+        target_map = vars(self).pop("_target_map")  # taken away, since from here on the law keeps the map
         law = self.law_._replace(**support, target_map=None if target_map is None else target_map.named)
         if strata is not None and law.is_by_rank:
             strata.check_enough(residual_stratum, "rows that are ranked", law.repeats)
             position = self._position_among_raw(strata, X)
+            # The law ranks residuals within strata, and so has to know the stratum of each residual.
             law = law._replace(strata=strata._replace(number=residual_stratum, position=position))
         self.bound_.law = self.law_ = law
         self.oob_distribution_ = None
@@ -325,7 +326,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         (low, high), step = self._support()
         start = low if np.isfinite(low) else 0.0
         # Here, and not in `_support`, which loaded estimators pass, too: former versions took such an end.
-        if step and (high - start) % step > 0:  # NaN without an end
+        if step and (high - start) % step > 0:  # without an end this compares NaN, and is False
             raise ValueError(
                 f"support={self.support!r:.60} ends at {high:g}, which steps of {step:g} from {start:g} on do not "
                 f"reach; end it at {high - (high - start) % step:g}."
@@ -430,7 +431,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     def _keep(self, grown: Grown) -> None:
         """Keep the fitted model ``grown``, and the pipeline's steps before it."""
         self.estimator_ = grown.whole
-        if self._steps and not self._model()[1]:
+        if self._steps and not self._model()[1]:  # the steps of a frozen pipeline were copied before
             self._steps = steps_of(grown.whole)
 
     def predict(self, X: InstancesLike, quantiles: NumbersLike | None = None, return_std: bool = False) -> Any:
@@ -674,6 +675,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
                     raise
                 raise ValueError(f"y holds words: {error}. Pass numbers, written plainly (1234.5).") from error
         target = column_or_1d(numbers, warn=True) if numbers.ndim < 2 or numbers.shape[1] == 1 else numbers
+        # Variances are made of the targets' squares, which must not overflow either.
         return values, checked_target(target, n_rows(values), squared=True)
 
     def _as_given(self, X: Any) -> Any:

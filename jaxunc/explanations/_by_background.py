@@ -82,7 +82,7 @@ def kernel_by_background(paths: tuple[Any, ...], sample: Encoded, n_features: in
     n_rows = len(sample.values)
     rows = padded_rows(np.asarray(sample.values), multiple_of(ROWS, n_rows))
     counts = padded_rows(np.full(n_rows, 1 / n_rows, dtype), len(rows))  # padding has the weight 0
-    # The largest calls whose arrays take no more than `BLOCK_BYTES`.
+    # The largest power of two of instances whose arrays take no more than `BLOCK_BYTES`.
     instance_bytes = n_paths * (3 * ROWS + (3 + n_stats) * width) * dtype.itemsize
     max_rows = min(SIZES[platform][1], max(FEW, power_of_two(BLOCK_BYTES // instance_bytes + 1) // 2))
     shapes = Shapes(Chunk(max_rows, max_rows), None, (Chunk(FEW, FEW),))

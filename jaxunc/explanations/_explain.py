@@ -194,8 +194,9 @@ def explain(
         One of the combiners above, or a `Weighted` one of them. It has to be None for an `AdditiveTrees` and for
         numbers. For a classifier of this library None is its own combiner, for other models `Mean`.
     X
-        Instances ``[instances features]``, as for `bind`. X and the mask may be traced (`jit`, `vmap`), and are then
-        answered all at once. The result has all columns, also for a sparse matrix.
+        Instances ``[instances features]``, as for `bind`. A missing value is a value like others: at the tests of its
+        column it goes the way of missing values. X and the mask may be traced (`jit`, `vmap`), and are then answered
+        all at once. The result has all columns, also for a sparse matrix.
     background
         A table of rows; or a forest of the same trees, whose counts say which shares of rows go where. Default: the
         forest's own counts. An `AdditiveTrees` and a boosted model have none: pass rows (raw ones for a pipeline), or
@@ -302,6 +303,7 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
     n_rows = len(encoded.values)
     n_stats = len(stat.names)
     dtype = jnp.result_type(float)
+    # The base values are summed by NumPy in float64; traced ones can only be summed by JAX, in its own float type.
     xp = jnp if traced else np
     as_floats = partial(xp.asarray, dtype=dtype if traced else np.float64)
     mask = as_mask(tree_mask, n_rows, trees.n_trees)
@@ -312,9 +314,10 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
         by_tree = _expected_by_tree(trees, stat, covered, summands, mask is not None)
     if kernel is None or not n_rows:
         values = np.zeros((n_rows, trees.n_features, n_stats), dtype)
-        if encoded.missing is None:  # no program has looked at the values
+        if encoded.missing is None:  # unchecked so far: a program would have checked them, and none runs here
             refuse_infinite(encoded.values)
     else:
+        # Where all leaves of a tree have the same sum, a column's shares sum to 0: the last follows from the others.
         values = values_by(kernel, Completion(summands.last_follows, stat.weights), encoded, mask, platform, n_stats)
     base = by_tree.sum(axis=0)
     if mask is not None:
@@ -375,7 +378,7 @@ def _summands(
         last_follows = n_stats > 1 and _is_constant(unrolled.tree, path_stats.sum(axis=1), largest, dtype)
         # The kernel sums fewer numbers: `Completion` adds the last.
         kernel_stats = path_stats[:, : n_stats - last_follows]
-        by_tree = np.zeros(stat.table.shape[::2])
+        by_tree = np.zeros(stat.table.shape[::2])  # of [trees nodes stat]: [trees stat]
         if isinstance(covered, Encoded):
             numbers = paths_on_device(unrolled, kernel_stats, platform) if has_tests else None
             return _Summands(traversal=None, numbers=numbers, by_tree=by_tree, last_follows=last_follows)

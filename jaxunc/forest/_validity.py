@@ -110,6 +110,7 @@ def _check_class_columns(forest: Forest) -> None:
             f"further[{name!r}].fork_counts": count_set.fork_counts,
         }
     shapes |= {name: np.shape(table) for name, table in tables.items() if table is not None}
+    # Numbers of columns that occur; -1 for an array that is no table.
     columns = {shape[1] if len(shape) == 2 else -1 for name, shape in shapes.items() if name != "prior"}
     if shapes["prior"] != (n_labels,) or len(columns) != 1 or columns.pop() != n_labels:
         raise ValueError(
@@ -167,7 +168,8 @@ def _reach(nodes: _Nodes) -> bool:
     """Return whether every path from a root in ``nodes`` ends in a leaf after at most ``tree_depth`` tests.
 
     Nodes are visited level by level, each once, after the last of its parents. A node may have several parents: the
-    nodes that make one test of intervals share their children.
+    nodes that make one test of intervals share their children. A cycle would not be noticed here:
+    `_children_after_parents` excludes it.
     """
     # Nodes are numbered over all trees: by their index in the flattened arrays.
     index = np.arange(nodes.child.size)

@@ -474,9 +474,10 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             return self._run_on_device(values, missing, mask, readout)
         if mask is not None:
             mask = np.asarray(mask)
-        missing = bool(missing)
+        missing = bool(missing)  # never None here: only accelerators leave the search to a program
         engine = self._engine(missing)
         if isinstance(engine, ByTable):
+            # `_call` keeps the members of this engine that calls read, since attributes of a module are slow.
             return answer_by_table(self._call(missing), self._flat_combiner, readout, values, mask, self.threads)
         if isinstance(engine, ByRows):
             return answer_by_rows(engine, self.combiner, readout, values, mask, self.threads)

@@ -122,11 +122,12 @@ def _route(engine: ByRows, x) -> BlockLeaves:
 
 
 def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dict[Part, BlockLeaves]) -> RowsAnswer:
-    """Return the function that answers a block of a stretch, in the mode "sum" or without following empty leaves.
+    """Return the function that answers the blocks of one stretch of instances, where each leaf has a row of counts.
 
-    ``table`` and ``code [trees nodes]`` are those of `Forest.leaf_rows`. ``blocks`` has all blocks of the stretch. A
-    pair that ends in an empty leaf gets a row of its sum of counts: the distinct sums lie behind the rows of ``table``.
-    The function returns one ``readout`` (`READOUTS`); for None the whole answer.
+    It serves forests whose empty leaves are not followed, and those that follow them in the mode "sum". ``table [rows
+    classes]`` and ``code [trees nodes]`` are those of `Forest.leaf_rows`. ``blocks`` has all blocks of the stretch. A
+    pair of an instance and a tree that ends in an empty leaf gets a row of its sum of counts: the distinct sums lie
+    behind the rows of ``table``. The function returns one ``readout`` (`READOUTS`); for None the whole answer.
     """
     block_sums = [block.sums for block in blocks.values()]
     distinct, sum_index = distinct_rows(np.concatenate(block_sums))
@@ -135,7 +136,9 @@ def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dic
     rows_of_part = dict(zip(blocks, sum_rows, strict=True))
     table = jnp.asarray(table)
     sum_table = padded_table(distinct)
-    dtype = counts_dtype(table, sum_table)  # one type, since a combiner may lift other planes from integers than floats
+    # Both tables get one type: a combiner may make other planes of integer counts than of floats, and the planes of
+    # both tables are joined below.
+    dtype = counts_dtype(table, sum_table)
     both_tables = table.astype(dtype), sum_table.astype(dtype)
     by_tree = has_tree_fields(combiner)
     counts = np.concatenate([np.asarray(rows) for rows in both_tables])
@@ -148,7 +151,7 @@ def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dic
         """Return the answer of the block ``part`` under its tree ``mask`` or None."""
         rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
         rows[block.empty.instance, block.empty.tree] = rows_of_part[part]
-        if by_tree:
+        if by_tree:  # each tree lifts counts by settings of its own, so that no lifted row serves all trees
             return combine_counts(combiner, counts[rows], readout, mask)
         return _merge_rows(combiner, stat, rows, readout, mask)
 
@@ -156,11 +159,11 @@ def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dic
 
 
 def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, code) -> RowsAnswer:
-    """Return the function that answers a block of a stretch in the mode "average".
+    """Return the function that answers the blocks of one stretch of instances, in the mode "average" of empty leaves.
 
-    ``x`` are the instances of the stretch, and ``code [trees nodes]`` is that of `Forest.leaf_rows`. A pair that ends
-    in an empty leaf gets a row of its average: the averages of a block lie behind the rows of lifted statistics. The
-    function returns one ``readout`` (`READOUTS`); for None the whole answer.
+    ``x`` are the stretch's instances, and ``code [trees nodes]`` is that of `Forest.leaf_rows`. A pair of an instance
+    and a tree that ends in an empty leaf gets a row of its average: the averages of a block lie behind the rows of
+    lifted statistics. The function returns one ``readout`` (`READOUTS`); for None the whole answer.
     """
     by_tree = has_tree_fields(combiner)
     if by_tree:  # a row for each leaf of each tree

@@ -181,6 +181,7 @@ def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
 
 def _quickest_chunk(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
     """Return the shape with which ``threads`` threads answer ``n_instances`` soonest; never the large one."""
+    # Up to `LEAST_SHARED` instances go in one call; more are shared in calls of at least so many rows.
     min_rows = min(LEAST_SHARED, n_instances, shapes.single.rows)
     candidates = [chunk for chunk in (*shapes.small, shapes.single) if chunk.rows >= min_rows]
 

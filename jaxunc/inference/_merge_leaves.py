@@ -155,6 +155,7 @@ def is_large(forest: Forest, combiner: Combiner) -> bool:
     lifted = jax.tree.leaves(jax.eval_shape(partial(_lift, combiner), some_rows))
     # Wide arrays are not expanded to the nodes: their rows per count vector are needed in any case.
     narrow = [array for array in lifted if math.prod(array.shape[1:]) <= WIDE]
+    # Each node takes the bytes of one row, a share 1 / n_rows of those that were traced.
     return code.size * _bytes(narrow) > LARGEST_LEAF_TABLE * n_rows
 
 

@@ -306,13 +306,16 @@ class PackedTrees(eqx.Module):
         def visit(tree):
             """Return the planes' values at the block's leaves in one tree, given its slice of the scanned arrays."""
             plan, tables, scalars, in_mask = tree
-            if self.spec.complete:  # each column is one kernel, of 32 bits
-                at_exits = unpack([table[: plan.n_exits] for table in tables], layout)  # the exits are the first places
+            if self.spec.complete:
+                # The exits are the first places. Their elements are unpacked to columns of 32 bits before the
+                # selection, since each column is selected by a kernel of its own.
+                at_exits = unpack([table[: plan.n_exits] for table in tables], layout)
                 columns = select_leaves(plan, at_exits, rows)
             else:
                 place = walk_tree(plan, rows)
                 columns = unpack([take(table, place) for table in tables], layout)
-            # Only a mask needs numbers per tree here; without a mask the compiler drops them.
+            # Under a mask a number per tree counts for some instances only, so that it gets an entry for each. Without
+            # a mask ``totals`` has the numbers merged: `_values` does not read these, and the compiler drops them.
             scalars = [jnp.broadcast_to(s, (len(keys),)) for s in scalars]
             return self._values(merging, columns, scalars, in_mask)
 

@@ -80,24 +80,26 @@ class Top(NamedTuple):
 class Borders(NamedTuple):
     """Sorted order keys by which values become codes: a value's code is the number of borders below it.
 
-    Each *row* of codes is made from one column of keys. The borders of a row are cut into *pieces* of `PIECE` borders.
+    A *row of codes* has the code of each instance in one column of keys. The borders that make a row of codes are cut
+    into *pieces* of `PIECE` borders.
     """
 
     column: Int32[Array, "rows"]
-    """The column that each row of codes is made from; padding rows have no borders."""
+    """The column of keys that each row of codes is made from; padding rows have no borders."""
     row: Int32[Array, "pieces"]
-    """The row that each piece belongs to."""
+    """The row of codes that each piece belongs to."""
     border: Int32[Array, "pieces {PIECE}"]
-    """The borders; keys that no value exceeds pad the last piece of a row."""
+    """The borders of each piece; keys that no value exceeds pad the last piece of a row of codes."""
     number: Int32[Array, ""]
     """Number of pieces, padding pieces not counted."""
 
     @classmethod
     def of(cls, row: np.ndarray, border: np.ndarray, column: np.ndarray) -> "Borders":
-        """Return the borders of all rows, cut into pieces and padded.
+        """Return borders in the form of this class, made of a flat list of borders.
 
-        ``border [borders]`` are the order keys and ``row [borders]`` the row of each, sorted by row, then by key.
-        ``column [rows]`` is the column of keys that each row of codes is made from.
+        ``border [borders]`` are the borders, as order keys. ``row [borders]`` is the number of the row of codes that
+        each belongs to; borders are sorted by it, then by key. ``column [rows]`` is the column of keys that each row of
+        codes is made from. Numbers of rows and of pieces are padded to powers of two.
         """
         column = padded_rows(column, power_of_two(len(column)))
         n_pieces_of_row = -(-np.bincount(row, minlength=len(column)) // PIECE)  # rounded up
@@ -105,7 +107,7 @@ class Borders(NamedTuple):
         first_piece = np.cumsum(n_pieces_of_row) - n_pieces_of_row
         row_of_piece = padded_rows(np.repeat(np.arange(len(column)), n_pieces_of_row), power_of_two(n_all))
         pieces = np.full((len(row_of_piece), PIECE), NAN_LAST, np.int32)
-        index_in_row = np.arange(len(row)) - np.searchsorted(row, row)  # of each border
+        index_in_row = np.arange(len(row)) - np.searchsorted(row, row)  # of each border, counted from its row's first
         piece_in_row, position = np.divmod(index_in_row, PIECE)
         pieces[first_piece[row] + piece_in_row, position] = border
         return cls(*jax.device_put([np.asarray(array, np.int32) for array in (column, row_of_piece, pieces, n_all)]))
@@ -365,6 +367,7 @@ def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
     n_sets_up_to = [np.searchsorted(column_set.tree, last_tree, "right") for column_set in sets]
     n_words = np.array([-(-n_sets // BITS) for n_sets in n_sets_up_to])  # rounded up
     n_entries = np.array([column_set.goes_right.shape[1] for column_set in sets]) @ n_words
+    # Both numbers grow with the last tree: so the trees up to which they fit are the first ones.
     n_kept_trees = np.count_nonzero((n_words.sum(axis=0) <= MOST_WORDS) & (n_entries <= MOST_ENTRIES))
     return [int(np.searchsorted(column_set.tree, n_kept_trees)) for column_set in sets]
 
@@ -547,7 +550,8 @@ def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nda
     n_trees, n_nodes = child.shape
     trees = np.arange(n_trees)[:, None]
     height, rank = _heights(child)
-    # As many tests as the largest tree has, rounded up to few sizes, since programs are compiled for each size.
+    # As many tests as the largest tree has, rounded up to few sizes, since programs are compiled for each size: the
+    # exits, one more, are a power of two. No more than half of the nodes: in a binary tree fewer are tests.
     most_tests = np.count_nonzero(rank, axis=1).max(initial=1)
     n_tests = min(power_of_two(int(most_tests) + 1, 2) - 1, MOST_TESTS, max(1, n_nodes // 2))
     tests = np.argpartition(-rank, n_tests - 1, axis=1)[:, :n_tests]

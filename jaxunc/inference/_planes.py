@@ -318,7 +318,7 @@ def rejoin(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
         plane, source = next(planes)
         if source.width is not None:  # a wide plane is a whole array
             arrays.append(jax.tree.map(lambda array, shape=shape: array.reshape(*array.shape[:-1], *shape), plane))
-        else:
+        else:  # any other array was cut into a plane for each of its numbers at a node
             further_planes = [next(planes)[0] for _ in range(math.prod(shape) - 1)]
             arrays.append(jax.tree.map(partial(_stack, shape), plane, *further_planes))
     return jax.tree.unflatten(layout.structure, arrays)
@@ -365,7 +365,7 @@ class StoredColumns:
         spare_bits = self.spare[:n_planes]
         self.spare = self.spare[n_planes:]
         for (word, bit), plane in zip(spare_bits, planes.T, strict=True):
-            bits = self.arrays[word].view(np.uint32)
+            bits = self.arrays[word].view(np.uint32)  # a view: what is set in it is set in the column
             bits |= (plane != 0).astype(np.uint32) << np.uint32(bit)
         return [Source(column, word, bit) for word, bit in spare_bits]
 
@@ -375,7 +375,7 @@ def _words(planes: Shaped[np.ndarray, "distinct planes"]) -> Shaped[np.ndarray, 
 
     Plane j is bit ``j % 32`` of word ``j // 32``.
     """
-    is_nonzero = np.pad(planes != 0, ((0, 0), (0, -planes.shape[1] % 32)))
+    is_nonzero = np.pad(planes != 0, ((0, 0), (0, -planes.shape[1] % 32)))  # up to whole words
     return np.packbits(is_nonzero, axis=1, bitorder="little").view("<u4").astype(np.uint32)
 
 
@@ -414,6 +414,7 @@ def is_short(planes: Shaped[np.ndarray, "distinct planes"], n_trees: int) -> boo
     """
     if planes.dtype.kind in "iu":
         return planes.min(initial=0) >= 0 and n_trees * int(planes.max(initial=0)) < 2**32
+    # A sum of ones is at most the number of trees, and float32 holds each integer below 2**24.
     return planes.dtype == jnp.result_type(float) and n_trees < 2**24 and np.array_equal(planes, planes != 0)
 
 
@@ -436,6 +437,7 @@ def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[A
         """Return the entries of column i, with 0 in the bits that store other planes."""
         if i not in shared_columns:
             return columns[i]
+        # The mask is a negative integer in Python; its lowest 32 bits are the word.
         return (bits[i] & jnp.uint32(bit_masks[i] & 0xFFFFFFFF)).view(columns[i].dtype)
 
     def read_plane(source: Source, dtype: str) -> Array:

@@ -255,7 +255,7 @@ def walk_one(
     and split that read over threads.
     """
     n_trees, n_places = plan.nodes.shape
-    most_trees = CHEAP_TREES if plan.top_mask is None else CHEAP_TREES // 2
+    most_trees = CHEAP_TREES if plan.top_mask is None else CHEAP_TREES // 2  # tests of sets take more operations
     n_groups = -(-n_trees // most_trees)
     size = -(-n_trees // n_groups)
     flat_keys = keys.reshape(-1)
@@ -323,7 +323,7 @@ def look_up_together(
         entered = jnp.int32(plan.n_exits)
         depth = jnp.max(take(plan.depth, tree))
     else:
-        tops = plan._replace(nodes=None, feature=None)
+        tops = plan._replace(nodes=None, feature=None)  # `_enter` reads the top alone
         depth = jnp.max(take(plan.top.rest, tree))
 
         def enter_tree(t):

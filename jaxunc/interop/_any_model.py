@@ -170,7 +170,8 @@ def _reader(head: bytes) -> Callable[[bytes], ModelFile] | None:
     # treelite's version as three integers of 32 bits: 4 first, then a number below 256.
     if head.startswith(b"\x04\0\0\0") and head[5:8] == b"\0\0\0":
         return lambda content: ModelFile("treelite", from_treelite(content))
-    # The version of ONNX's format, which is small, and no long integer as at the beginning of files of jaxunc.
+    # ONNX begins with field 1 of a protocol buffer (b"\x08"), the small version of its format; text mostly follows.
+    # Files of jaxunc may begin so, too: with a length in 8 bytes, lowest first, of which the last two are always 0.
     if head.startswith(b"\x08") and b"\0" < head[1:2] < b"\x20" and head[6:8] != b"\0\0":
         return lambda content: ModelFile("ONNX", from_onnx(content))
     return None

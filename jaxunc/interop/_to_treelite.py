@@ -349,8 +349,9 @@ class _Unfolded:
             missing_left = plain_set.missing_left
         else:  # a comparison: two intervals
             upper = nodes.value[at : at + 1]
-            behind = np.full(1, np.nan)
+            behind = np.full(1, np.nan)  # never read: lists of categories are made for sets only
             goes_left = np.array([True, False])
+            # Where no number goes left, `upper` is -inf: the key before it leaves not even -inf in the left interval.
             keys = _keys(upper) - nodes.none_left[at]
             missing_left = bool(nodes.missing_left[at])
         inside = (keys > bounds.low) & (keys < bounds.high)

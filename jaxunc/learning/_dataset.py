@@ -58,7 +58,10 @@ CLIPS = (1e-2, 1e-3, 1e-5)
 
 
 class Histograms(NamedTuple):
-    """For each row, the distinct count vectors of its leaves, and how many of its trees have each; none for padding."""
+    """For each row, the distinct count vectors of its leaves, and how many of its trees have each.
+
+    A padding row has no trees.
+    """
 
     count_table: Num[Array, "distinct columns"]
     """Distinct count vectors; with several count sets they stand side by side in the columns."""
@@ -74,7 +77,7 @@ class Histograms(NamedTuple):
         stat = jax.tree.map(jnp.asarray, lift_tree(combiner, self.count_table))
         planes, structure = jax.tree.flatten(stat)
         trees_of_row = jnp.sum(self.times, axis=1)
-        ratio = jnp.asarray(n_trees) / jnp.maximum(trees_of_row, 1)
+        ratio = jnp.asarray(n_trees) / jnp.maximum(trees_of_row, 1)  # padding rows have no trees
         kinds = Merging.of(combiner.merge, stat).kinds
         merged = [self._merge_plane(kind, plane, ratio) for kind, plane in zip(kinds, planes, strict=True)]
         return jax.tree.unflatten(structure, merged)
@@ -88,9 +91,9 @@ class Histograms(NamedTuple):
         """Return an array of a combiner's statistic, merged over each row's trees: ``[rows ...]``, or a `TwoFloat`.
 
         ``plane [distinct ...]`` has the array's values for the distinct count vectors. ``kind`` is the name of a merge,
-        as in `Combiner.merge`. Sums are multiplied by ``ratio``, and "exact_sum" makes a `TwoFloat`. A row without
-        trees gets 0, inf ("min") or -inf ("max"). A scalar, which all leaves share, is summed over trees; "min" and
-        "max" return it unchanged. Raises a ValueError for "collect".
+        as in `Combiner.merge`. Sums are multiplied by ``ratio``, and "exact_sum" makes a `TwoFloat` whose ``low`` is 0.
+        A row without trees gets 0, inf ("min") or -inf ("max"). A scalar, which all leaves share, is summed over trees;
+        "min" and "max" return it unchanged. Raises a ValueError for "collect".
         """
         if kind == "collect":
             raise ValueError(
@@ -146,6 +149,7 @@ class RoutedRows(NamedTuple):
         def scale_sums(kind: str, stat: PyTree) -> PyTree:
             return stat if kind in ("min", "max") else jax.tree.map(scale, stat)
 
+        # ``merge`` may name one kind for several arrays, or for the two parts of a `TwoFloat`.
         return jax.tree.map(scale_sums, combiner.merge, merged)
 
 
@@ -207,9 +211,9 @@ class OobDataset:
     def data_for(self, combiner: Combiner) -> Histograms | RoutedRows | MergedStatistics:
         """Return the data that ``combiner`` learns from, which can ``merge`` its statistics of these rows.
 
-        A combiner with numbers per tree gets rows that are routed at each step. One of which only a scale and a bias
-        are learned gets merged statistics, and any other gets histograms. Raises a ValueError if the combiner reads
-        count sets that these rows lack, or has numbers per tree and these rows cannot be routed.
+        A combiner with numbers per tree gets rows that are routed at each step. A `Calibrated`, if its rule has nothing
+        to learn, gets merged statistics of the rule. Any other combiner gets histograms. Raises a ValueError if the
+        combiner reads count sets that these rows lack, or has numbers per tree and these rows cannot be routed.
         """
         if not set(combiner.count_sets) <= set(self.count_sets):
             raise ValueError(
@@ -324,6 +328,7 @@ def _parameter(combiner: Combiner, path: tuple, leaf) -> Parameter | None:
             metadata = {} if field is None else field.metadata
             domain = metadata.get("domain", "real")
             spread = metadata.get("spread", 1.0)
+            # Kept from the outer field if this one declares none; keywords of a scorer declare only a domain, too.
             nearest = metadata.get("nearest", nearest)
             per_tree = per_tree or bool(metadata.get("per_tree"))
             names.append(key.name)
@@ -387,7 +392,7 @@ def dataset_from_counts(
     Returns
     -------
     OobDataset
-        Rows for `fit_combiner` and the other functions here. ``prior`` holds the class shares of y. They belong to no
+        Rows for `fit_combiner` and the other functions here. ``prior`` holds the class shares of y. Rows belong to no
         forest, so that ``bind``, and combiners with numbers per tree, raise a ValueError: bind the learned combiner by
         `jaxunc.bind`, or call it on counts.
 
@@ -469,9 +474,10 @@ def _labels(class_labels, y, n_classes: int) -> tuple[Any, ...]:
 def make_rows(
     row_histograms: Histograms, y: np.ndarray, weight: np.ndarray, *, routed: RoutedRows | None = None, **fields: Any
 ) -> OobDataset:
-    """Return the data set of rows with these histograms, which are padded; y and ``weight`` are padded here.
+    """Return the data set of rows with these histograms, classes and weights.
 
-    ``y [rows]`` has positions of classes. ``routed`` and ``fields`` are further fields of `OobDataset`.
+    ``row_histograms`` are padded already. ``y [rows]``, positions of classes, and ``weight [rows]`` are padded here to
+    the same number of rows. ``routed`` and ``fields`` are further fields of `OobDataset`.
     """
     n_rows = len(row_histograms.code)
     return OobDataset(
@@ -503,10 +509,11 @@ def check_rows(rows: Any) -> None:
 
 
 def make_histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | None) -> Histograms:
-    """Return the histogram of each row's count vectors, over the trees where the mask is True; padded to few shapes.
+    """Return the histogram of each row's count vectors, over the trees where the mask is True.
 
-    ``count_table [distinct columns]`` has the distinct count vectors, and ``code [rows trees]`` the index in it of each
-    row's vector in each tree. ``mask`` is ``[rows trees]``; None: True in all trees.
+    All arrays are padded, so that data sets of similar size have one shape, and share programs. ``count_table [distinct
+    columns]`` has the distinct count vectors, and ``code [rows trees]`` the index in it of each row's vector in each
+    tree. ``mask`` is ``[rows trees]``; None: True in all trees.
     """
     chunks = []  # (codes, times) of `CHUNK` rows each
     for start in range(0, len(code), CHUNK):
@@ -543,7 +550,7 @@ def _count_codes(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray,
     is_first[:, 1:] = code[:, 1:] != code[:, :-1]
     is_counted = code >= 0
     is_first &= is_counted
-    slot = np.cumsum(is_first, axis=1, dtype=np.int32) - 1
+    slot = np.cumsum(is_first, axis=1, dtype=np.int32) - 1  # equal codes, which are neighbours now, share a slot
     width = int(slot.max(initial=0)) + 1
     row = np.broadcast_to(np.arange(len(code), dtype=np.int32)[:, None], code.shape)
     distinct = np.zeros((len(code), width), np.int32)
@@ -599,7 +606,8 @@ def find_leaves(forest: Forest, data: LabelledData) -> np.ndarray:
             f"empty leaves of the mode {forest.empty_leaves!r} have no counts of their own. Pass "
             "forest.with_empty_leaves('parent') or 'zeros', and bind the combiner to the same."
         )
-    return np.asarray(leaf_index(forest, Encoded(encode(forest, data), missing=True)))  # words are looked up already
+    # `Encoded`, so that strings, which are codes already, are not looked up again; ``missing``: values may be NaN.
+    return np.asarray(leaf_index(forest, Encoded(encode(forest, data), missing=True)))
 
 
 def look_up_codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -150,6 +150,7 @@ def descend(
         if not new_value <= value + noise * abs(value):
             yield make_step(point, value, slope, is_last=True)
             return
+        # A gain is small relative to the objective, which counts as 1e-3 at least: it may approach 0.
         n_small = n_small + 1 if value - new_value < small_gain * max(abs(new_value), 1e-3) else 0
         # Only pairs of positive curvature are kept: then the inverse Hessian stays positive definite.
         if (new_point - point) @ (new_slope - slope) > 0:
@@ -177,7 +178,8 @@ def _search_line(
     while True:
         new_point = point + length * direction
         new_value, new_slope = evaluate(new_point)
-        # Objectives are rounded to the device's floats: without the noise term no step would pass at the optimum.
+        # Armijo's condition, with its usual constant 1e-4. Objectives are rounded to the device's floats: without the
+        # noise term no step would pass at the optimum.
         if new_value <= value + 1e-4 * length * derivative + noise * abs(value) or length < SHORTEST_STEP:
             return new_point, new_value, new_slope
         # On to the minimum of the parabola through both objectives and the derivative at 0, within limits.
@@ -192,11 +194,11 @@ def _precondition(slope: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarra
     ``pairs`` are (change of the numbers, change of the gradient) of the last steps, the newest last.
     """
     direction = slope
-    shares = []
+    shares = []  # the algorithm's α, from the newest pair to the oldest
     for move, change in reversed(pairs):
         shares.append(move @ direction / (move @ change))
         direction = direction - shares[-1] * change
-    if pairs:
+    if pairs:  # start from a multiple of the identity, of the size that the newest pair tells
         move, change = pairs[-1]
         direction = direction * (move @ change / (change @ change))
     else:  # the first step has length 1 at most
@@ -326,7 +328,7 @@ def descend_in_parts(
     n_rows = int(np.sum(np.asarray(first.problem.weight) > 0))
     for step_number, step in enumerate(descend(objective, shape, numbers, [first])):
         if not (np.isfinite(step.value) and np.isfinite(step.steepest)):
-            break
+            break  # the descent on all rows starts from the last numbers before
         numbers, curvature = step.numbers, step.curvature
         report(step_number, step.value, n_rows)
         if step.is_last or step_number >= n_steps:
@@ -384,7 +386,7 @@ def _print(now: FitProgress) -> None:
 
 
 def end_line(progress: FitProgressLike) -> None:
-    """End the line on standard error if ``progress`` is True, so that reports were written there."""
+    """End the line on standard error, to which reports were written if ``progress`` is True; else do nothing."""
     if progress is True:
         print(file=sys.stderr, flush=True)
 

@@ -62,10 +62,10 @@ class _Problem(NamedTuple):
     leaves: list  # all arrays of the combiner, as leaves of a pytree
     start: list[Array]  # free numbers around which the prior lies
     data: Any  # data that the combiner learns from: `OobDataset.data_for`
-    y: Array
-    weight: Array
-    n_trees: Array
-    loss: Any
+    y: Array  # class of each row, by its position, ``[rows]``
+    weight: Array  # weight of each row ``[rows]``, 0 for padding
+    n_trees: Array  # number of the forest's trees
+    loss: Any  # function of (answer, y, weight), as `as_loss` returns it
     total_weight: Array  # sum of the rows' weights; the prior weighs as much as a row of weight 1
 
 
@@ -237,7 +237,7 @@ def _split_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, Oo
     number = np.full(rows.n, np.nan, drawn.dtype)  # uniform in [0, 1), the same within a group; NaN without weight
     number[weight > 0] = drawn
     number = rows.as_groups(number)
-    # Chance may draw none of a few groups, or all: the first is then drawn alone, or the last left out.
+    # Chance may draw none of a few groups, or all: so the smallest number is always drawn, and the largest never.
     is_first = number == np.nanmin(number)
     is_last = number == np.nanmax(number)
     in_validation = ((number < validation) | is_first) & ~is_last
@@ -385,7 +385,7 @@ def _estimate(domain: str, free: Array, covariance: np.ndarray) -> Estimate:
         return from_free(domain, numbers.reshape(free.shape)).ravel()
 
     slope = np.asarray(jax.jacobian(to_values)(free.ravel()), float)
-    variance = np.einsum("ij,jk,ik->i", slope, covariance, slope)
+    variance = np.einsum("ij,jk,ik->i", slope, covariance, slope)  # the diagonal of J Σ Jᵀ, J the slopes
     return Estimate(np.asarray(from_free(domain, free)), np.sqrt(variance).reshape(free.shape))
 
 
@@ -529,8 +529,9 @@ def brier_loss_of(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, 
 class AucLoss(eqx.Module):
     """A smooth upper bound of 1 - AUC: the mean of log₂(1 + e^{-d/τ}) over pairs of rows, d the difference of scores.
 
-    Each pair is a row of a class and a row of another class, with their scores of that class. Equally many pairs are
-    drawn for each class (for two classes, only of class 1), once, with probabilities in proportion to weights.
+    Each pair is a row of a class and a row of another class; compared are their scores of the former class. Pairs are
+    drawn once, before learning: equally many for each class (of two classes for class 1 alone), with probabilities in
+    proportion to weights.
     """
 
     first: Int32[Array, "pairs"]  # index of the row of the class
@@ -625,6 +626,7 @@ class UtilityLoss(eqx.Module):
         by_size = self.by_size.astype(share.dtype)
         temperature = self.temperature.astype(share.dtype)
         falling = -jnp.sort(-share, axis=1)
+        # The set of the k most probable classes is expected to be worth their probability times a set's utility.
         chosen = jax.nn.softmax(jnp.cumsum(falling, axis=1) * by_size / temperature, axis=1)
         # The k most probable classes hold the true class if it is more probable than the middle between k-th and next.
         middle = (falling[:, :-1] + falling[:, 1:]) / 2
@@ -637,12 +639,12 @@ class UtilityLoss(eqx.Module):
 
         ``answer`` has the masses that prefer one class to another, and ``y [rows]`` the true classes.
         """
-        mass = jnp.asarray(answer.mass)
+        mass = jnp.asarray(answer.mass)  # ``[rows classes classes]``: how much prefers the first class to the second
         total = jnp.maximum(jnp.asarray(answer.total), jnp.finfo(mass.dtype).tiny)[..., None, None]
         beaten = jax.nn.sigmoid((mass / total - 0.5) / self.temperature.astype(mass.dtype))
         n_classes = mass.shape[-1]
         beaten = jnp.where(jnp.eye(n_classes, dtype=bool), jnp.zeros_like(beaten), beaten)
-        in_set = jnp.prod(1 - beaten, axis=-2)
+        in_set = jnp.prod(1 - beaten, axis=-2)  # over the classes that might beat a class
         holds_truth = jnp.take_along_axis(in_set, y[:, None], axis=1)[:, 0]
         # The distribution of the number of wrong classes in the set: each class, in turn, adds one with probability p.
         wrong_classes = jnp.where(jax.nn.one_hot(y, n_classes, dtype=bool), jnp.zeros_like(in_set), in_set)

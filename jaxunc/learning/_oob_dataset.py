@@ -360,6 +360,7 @@ def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str
     forest = forest.with_count_set("oob", oob_counts.forest)
     weight = None if oob_counts.sample_weight is None else np.asarray(oob_counts.sample_weight)
     row_counts = UnseenCounts(forest, BOTH, *look_up_codes(forest.reading(BOTH), leaves), row_mask)
+    # Of the two sets side by side only the second, the out-of-bag counts, holds the row's label: `first` is n_classes.
     if data.groups is not None:
         return _subtract_group(row_counts, data, all_leaves, weight, forest.n_classes, mask)
     weight = None if weight is None else weight[data.rows]
@@ -400,7 +401,7 @@ def count_cross_fitted(
         tables.append(table)
         n_before += len(table)
     table_of_all, index = distinct_rows(np.concatenate(tables))
-    if counts == "both":
+    if counts == "both":  # learned combiners, bound to the whole forest, will read its out-of-bag counts, too
         all_rows = LabelledRows(data.X, data.y, data.weights, data.group_numbers)
         oob_counts = counted_forest(forest, model, "oob", all_rows)
         forest = forest.with_count_set("oob", oob_counts.forest)
@@ -505,6 +506,7 @@ def count_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -
     mask = as_mask(tree_mask, len(data.y), forest.n_trees)
     all_mask = None if mask is None else np.asarray(mask)
     row_mask = None if all_mask is None else mask_by_group(all_mask, data.groups)[data.rows]
+    # Empty leaves are marked by a negative feature.
     if (np.asarray(forest.trees.feature) < 0)[np.arange(forest.n_trees), leaves].any():
         raise ValueError(
             "the forest does not count these rows: some end in empty leaves. Call count_leaves(forest, X, y)."
@@ -543,7 +545,8 @@ def _subtract_label(
     else:
         weights, weight_index = np.unique(weight, return_inverse=True)
     n_keys = n_classes * len(weights)
-    # (count vector, class, weight) as one integer: each combination is subtracted once.
+    # (count vector, class, weight) as one integer: each combination is subtracted once. Keys outside of the mask may
+    # get the position of another key, which is never read.
     key = row_counts.code.astype(np.int64) * n_keys + (classes * len(weights) + weight_index)[:, None]
     used_keys = key.ravel() if row_counts.mask is None else key[row_counts.mask]
     if len(row_counts.table) * n_keys <= 2**24:  # a table of all keys costs less than sorting the keys
@@ -584,6 +587,7 @@ def _subtract_group(
     tables = []
     codes = np.empty(row_counts.code.shape, np.int64)
     n_before = 0  # entries of the tables before
+    # Tree by tree, so that no array holds the vectors of all rows in all trees.
     for t in range(row_counts.code.shape[1]):
         vectors = row_counts.table[row_counts.code[:, t]]
         counts_of_group = group_counts.table[group_counts.code[data.rows, t]]

@@ -173,13 +173,14 @@ def counts_agree(forest: Forest, other: Forest) -> bool:
 def count_halfway_tests(trees: Trees, values: np.ndarray | SparseRows) -> tuple[int, int] | None:
     """Return (number of tests halfway between two of the rows, number of tests with rows on both sides).
 
-    Return None if chance explains the tests halfway. ``values [rows features]`` are encoded rows. Best tests lie
-    halfway between two rows of the tree's sample; other rows hardly have the same midpoints to the last bit. Only
-    features count whose values hardly repeat among the rows; they must be at least half of the tested features.
+    Return None if chance explains the tests halfway. ``values [rows features]`` are encoded rows. A test that is chosen
+    as the best lies halfway between two rows of the tree's sample; other rows hardly have the same midpoints to the
+    last bit. Only features whose values hardly repeat among the rows count, and these must be half of the tested
+    features at least.
     """
     # The seed is fixed, since whether rows are refused must not change from call to call.
     generator = np.random.default_rng(0)
-    max_rows = WORK // 20
+    max_rows = WORK // 20  # so that these rows can walk through 20 trees at least
     if isinstance(values, SparseRows):  # they are made dense
         max_rows = min(max_rows, max(1000, DENSE_VALUES // values.shape[1]))
     sample = np.asarray(values[generator.permutation(len(values))[:max_rows]])
@@ -190,6 +191,7 @@ def count_halfway_tests(trees: Trees, values: np.ndarray | SparseRows) -> tuple[
     hardly_repeats = n_distinct >= 0.99 * np.sum(keys > NAN_FIRST, axis=0)
     is_usable = hardly_repeats & is_tested
     n_tests, n_halfway, by_chance = tally[:, is_usable]
+    # Tests halfway beyond chance: `FEW` and 1 % of all at least, and more than one in half of the usable features.
     enough_tests = n_halfway.sum() - by_chance.sum() >= max(FEW, 0.01 * n_tests.sum())
     enough_features = 2 * np.sum(n_halfway - by_chance > 1) >= np.sum(is_usable) >= np.sum(is_tested) / 2
     return (int(n_halfway.sum()), int(n_tests.sum())) if enough_tests and enough_features else None
@@ -217,7 +219,7 @@ def _tally_tests(trees: Trees, keys: np.ndarray, draw: np.random.Generator) -> n
         is_halfway = edges.middle == threshold[edges.test]
         np.add.at(n_tests, tested_feature, 1)
         np.add.at(n_halfway, tested_feature, is_halfway)
-        # Between two edges that are close there are few float32 numbers, one of which is the midpoint.
+        # A difference of order keys is the number of float32 numbers between the edges, one of which is the midpoint.
         np.add.at(by_chance, tested_feature, MIDPOINT_CHANCE / (edges.high - edges.low))
         if is_halfway.any():
             _add_repeats(by_chance, feature, _find_edges(tree, keys, half), _find_edges(tree, keys, other_half))
@@ -250,8 +252,8 @@ class _Edges(NamedTuple):
 def _find_edges(tree: tuple, keys: np.ndarray, rows: np.ndarray) -> _Edges:
     """Return the `_Edges` of a tree's tests for some rows: for each test, the nearest values on both sides.
 
-    ``tree`` has the arrays ``[nodes]`` feature, threshold, child and missing_right. ``keys [rows features]`` are order
-    keys, and ``rows`` are positions of the rows that walk.
+    ``tree`` has the arrays ``[nodes]`` feature, threshold (an order key), child and missing_right. ``keys [rows
+    features]`` are order keys, and ``rows`` are positions of the rows that walk.
     """
     feature, threshold, child, missing_right = tree
     # Below and above all order keys: they stay where no row is on that side of a test.
@@ -277,15 +279,17 @@ def _find_edges(tree: tuple, keys: np.ndarray, rows: np.ndarray) -> _Edges:
 def _to_values(keys: np.ndarray) -> np.ndarray:
     """Return the float32 numbers for which order ``keys`` stand, as float64 of the same shape."""
     keys = keys.astype(np.int64)
+    # The key of a positive number is its bits; that of a negative one is `NAN_FIRST` less its bits, and so back again.
     return np.where(keys < 0, NAN_FIRST - keys, keys).astype(np.int32).view(np.float32).astype(np.float64)
 
 
 def find_leak_in_sizes(model: Any, values: np.ndarray | SparseRows, position: np.ndarray) -> str | None:
-    """Return evidence, as text, by leaf sizes that a scikit-learn model was grown on these rows; None without evidence.
+    """Return evidence, as text, that a scikit-learn model was grown on these rows; None without evidence.
 
-    If the rows hold the whole sample, each leaf gets at least as many rows as grew it. If they are a part of the sample
-    and trees have no bags, no leaf gets more. Neither holds for new rows: bootstrap samples of the rows show how many
-    leaves new rows would miss. ``values [rows features]`` are encoded, ``position [rows]`` are the rows' classes.
+    Compared are the number of rows in each leaf and the leaf's size, the number of rows that grew it. If the rows hold
+    the whole sample, no leaf gets fewer than its size. If they are a part of the sample, and trees have no bags, no
+    leaf gets more. New rows break both rules in many leaves: bootstrap samples of the rows, which stand for new rows,
+    show in how many. ``values [rows features]`` are encoded, ``position [rows]`` has the rows' classes.
     """
     tree_leaves = _reach_leaves(model, values)
     without_bags = not has_bags(model)
@@ -328,8 +332,8 @@ def _number_cells(tree: Any, leaf: np.ndarray, position: np.ndarray, n_classes: 
     Cells are leaves, or pairs of leaf and class if ``by_class`` is True and the leaves' values give whole counts.
     ``leaf [rows]`` has the rows' leaves in the tree, ``position [rows]`` their classes.
     """
-    size = np.where(tree.children_left < 0, tree.n_node_samples, 0)
-    counts = tree.value[:, 0] * size[:, None]
+    size = np.where(tree.children_left < 0, tree.n_node_samples, 0)  # 0 in inner nodes, which no row ends in
+    counts = tree.value[:, 0] * size[:, None]  # values are shares of classes, by the rows' weights
     if by_class and counts.shape[1] == n_classes and np.allclose(counts, np.rint(counts), atol=1e-6 * size.max()):
         return leaf * n_classes + position, np.rint(counts).ravel()
     return leaf, size.astype(float)
@@ -430,10 +434,11 @@ def warn_of_seen(model: Any, values: np.ndarray | SparseRows, position: np.ndarr
 
 
 def _ratio_of_sizes(tree_leaves: list[tuple], part: np.ndarray) -> tuple[float, float]:
-    r"""Return (ratio, standard error): the distance of row counts from leaf sizes, relative to the least for new rows.
+    r"""Return a ratio, and its standard error: how far the numbers of rows in leaves are from the leaves' sizes.
 
-    ``tree_leaves`` has (tree, leaf of each row in it) for some trees, and ``part [rows]`` the number of each row's part
-    in a jackknife. New rows have a ratio of 1 or more, up to chance, and rows of the sample a smaller one.
+    It is the distance over the least that is expected of new rows: 1 or more for these, up to chance, and less for rows
+    of the sample. ``tree_leaves`` has (tree, leaf of each row in it) for some trees. ``part [rows]`` has the number of
+    each row's part in a jackknife, which gives the standard error.
 
     Let n new rows reach a tree's leaves with probabilities p, in counts c. For any fixed numbers k,
     :math:`E \sum (c - k)^2 \ge n (1 - \sum p^2)`: the ratio of both sides is 1 or more, up to chance. Here k is the
@@ -456,10 +461,11 @@ def _ratio_of_sizes(tree_leaves: list[tuple], part: np.ndarray) -> tuple[float, 
 
 
 def _ratio_of_labels(tree_leaves: list[tuple], part: np.ndarray, y: np.ndarray, n_classes: int) -> tuple[float, float]:
-    """Return (ratio, standard error): how often two rows in a leaf of one row share a label that the leaf lacks.
+    """Return a ratio, and its standard error: how often two rows agree on a label that is not their leaf's.
 
-    The frequency is relative to the least for new rows, so that new rows have a ratio of 1 or more, up to chance.
-    ``tree_leaves`` and ``part`` are as for `_ratio_of_sizes`; ``y [rows]`` has the rows' classes.
+    Leaves are those that a single row grew, whose label is the leaf's. The ratio is that to the least frequency that is
+    expected of new rows: 1 or more for these, up to chance, and less for rows of the sample. ``tree_leaves`` and
+    ``part`` are as for `_ratio_of_sizes`; ``y [rows]`` has the rows' classes.
 
     Take the row that grew such a leaf, and two rows that reach it. Where two of the three share a label, the third has
     the odd label. If the two rows are new, each of the three is equally likely to have it; the leaf's row even more,
@@ -519,6 +525,7 @@ def _count_rows_in_bags(model: Any, rows: RowLeaves) -> int:
     n_sample = len(is_outside)
     # Rows for which such a row of the sample exists by chance in at most one case of a hundred.
     rare = np.flatnonzero(n_sample * is_outside.mean() ** is_absent.sum(axis=1) <= 0.01)
+    # At most 50 · `WORK` pairs of such a row and a row of the sample are compared.
     rare = np.random.default_rng(0).permutation(rare)[: max(50 * WORK // n_sample, 2 * FEW)]
     if len(rare) < 2 * FEW:
         return 0

@@ -181,6 +181,7 @@ def _find_weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
     # The objective is concave in the weights, so expectation maximisation finds its only maximum.
     for _ in range(200):
         log_terms = log_shares + np.log(weights)[:, None]
+        # Number of rows that each candidate is expected to account for, and the prior's rows beside them.
         expected = np.exp(log_terms - np.logaddexp.reduce(log_terms, axis=0)) @ weight + PRIOR_ROWS
         weights = expected / expected.sum()
     return weights

@@ -334,6 +334,7 @@ def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: Py
     def of_device(combiner, merged):
         # A device sees one position along 'data': the leading axis has length one.
         rows = jax.tree.map(lambda part: part[0] if part.ndim else part, merged)
+        # A statistic of numbers alone has no row to repeat: any number above 1 says so (`finish_rows`).
         n_rows = next((len(part) for part in jax.tree.leaves(rows) if part.ndim), 2)
         return _add_data_axis(finish_rows(combiner, readout, rows, n_rows))
 
@@ -383,7 +384,8 @@ def join_tree_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: i
     if all_instances:
         gathered = lax.all_gather(words, "tree", axis=1)
     else:
-        # Instances are cut into as many shares as there are shards; padding is dropped where answers are collected.
+        # Instances are cut into as many shares as there are shards, padded up to a multiple of their number; padding is
+        # dropped where answers are collected.
         n_padding = -words.shape[1] % n_shards
         shares = jnp.pad(words, ((0, 0), (0, n_padding))).reshape(len(words), n_shards, -1)
         gathered = lax.all_to_all(shares, "tree", split_axis=1, concat_axis=1)

@@ -258,11 +258,11 @@ class RowCounts:
             return _are_close(counts[is_leaf], expected[is_leaf])  # pyright: ignore[reportOptionalSubscript]
         if self._target is None:
             return True
-        reached = is_leaf & (total > 0)
+        reached = is_leaf & (total > 0)  # the other leaves have no rows, hence no mean to compare
         mean = np.bincount(leaf, row_counts * self._target, n_nodes)[reached] / total[reached]
         deviation = np.abs(mean - expected[reached])  # pyright: ignore[reportOptionalSubscript]
         spread = np.std(self._target)
-        floor = 1e-6 * np.abs(mean)
+        floor = 1e-6 * np.abs(mean)  # for targets that are all alike, whose spread is 0
         # Models without sizes are of other libraries, whose means may be float32.
         tolerance = 1e-6 if size is not None else 1e-4
         return bool((deviation <= tolerance * (spread + floor)).all())

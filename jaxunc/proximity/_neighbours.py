@@ -365,7 +365,7 @@ class NeighbourIndex:
         squares = np.zeros(len(leaves))
         # Sums are not divided by the number of trees yet, so that ties are told by as many times the step.
         step = (_number_of_trees(leaves) / EQUAL).tolist()
-        is_short = DENSE * pairs < self.n_rows
+        is_short = DENSE * pairs < self.n_rows  # few pairs: sparse sums, of many queries at once
         positions = np.flatnonzero(is_short).tolist()
 
         def take(i: int, value: np.ndarray, row: np.ndarray | None) -> None:
@@ -467,11 +467,12 @@ def _largest(value: np.ndarray, row: np.ndarray | None, k: int, *, step: float) 
     sum; None if there is a sum for every row.
     """
     floor = 0.0
-    if len(value) > GROUPS * k:  # the k-th largest of groups' maxima bounds the k-th largest sum from below
+    # The k-th largest of groups' maxima bounds the k-th largest sum from below: the k maxima are sums themselves.
+    if len(value) > GROUPS * k:
         group_maxima = value[: len(value) // GROUPS * GROUPS].reshape(GROUPS, -1).max(axis=0)
         rank = len(group_maxima) - k
         bound = float(np.partition(group_maxima, rank)[rank])
-        # Sums that are ties by rounding may lie up to a step below it.
+        # Sums that are ties by rounding may lie up to a step below it; the second step is a margin.
         floor = max(bound - 2 * step, 0.0)
     candidates = np.flatnonzero(value > floor)
     value = value[candidates]

@@ -115,6 +115,7 @@ def _find_forks(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
     feature.ravel()[empty_leaf] = -1 - test_number[cut_of_empty]
     tree = (np.flatnonzero(is_first_cut) // n_nodes).astype(np.int32)
     test_of_child = test_number[first_cut]
+    # Test after test; the children of one test stay in the order of their nodes.
     children = (child % n_nodes).astype(np.int32)[np.argsort(test_of_child, kind="stable")]
     return feature, (tree, np.bincount(test_of_child), children)
 
@@ -129,7 +130,7 @@ def _make_arrays(shape: Shape, block: BlockNodes, order, boundaries, n_numeric) 
     node_number = jnp.arange(shape.n_trees * shape.n_nodes, dtype=jnp.int32) % shape.n_nodes
     threshold, left = split_words(block.test, jnp.int32, jnp.int32)
     is_inner = left >= 0
-    missing_right = block.feature < MISSING_LEFT
+    missing_right = block.feature < MISSING_LEFT  # the flag is larger than any feature's number
     feature = jnp.where(missing_right, block.feature, block.feature - MISSING_LEFT)
     arrays = {
         "feature": jnp.where(is_inner, order[feature], 0),
@@ -396,7 +397,8 @@ def _choose_shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, mi
     n = sample.n_present
     n_nominal = int(np.count_nonzero(sample.data.n_ranks))
     n_lanes = power_of_two(max(n_trees * n, SMALLEST_CHUNK))
-    # Open nodes are at least this large, except for parts of a multi-way test.
+    # Open nodes are at least this large, a power of two, except for parts of a multi-way test: these may have a single
+    # instance, but draw no new test, so that they need no cells.
     least_open = 1 << (min(min_split, power_of_two(n)).bit_length() - 1)
     n_open = max(power_of_two(n_trees), n_lanes // (1 if n_nominal else least_open), SMALLEST_CHUNK)
     # A child of several instances needs a count: then each node has a cell for each rank of its feature.

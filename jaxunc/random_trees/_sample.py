@@ -163,6 +163,7 @@ def _rank_values(column: np.ndarray, present: np.ndarray, feature: int) -> tuple
     rank = np.cumsum(1 + has_gap) - 1
     edges = np.full(rank[-1] + 2, np.iinfo(np.int32).max, np.int32)
     # A rank's edge is its value, a gap's the key just below the next value: ``key <= edge`` then cuts behind the rank.
+    # The last gap, above all values, keeps the largest key.
     edges[rank] = order_key_at_or_below(codes.astype(np.float64))
     edges[rank[has_gap] - 1] = edges[rank[has_gap]] - 1
     return rank[np.clip(np.searchsorted(codes, column), 0, len(codes) - 1)], edges

@@ -188,6 +188,7 @@ def first_state(shape: Shape, sample: Array, n_instances: Array, n_live: Array) 
     n_slots = shape.n_trees * shape.n_nodes
     # Where no feature is nominal nothing reads these pairs.
     n_member_slots = n_slots if shape.n_words else 1
+    # At first every node is a leaf: -1 stands for no child, and no key is beyond the threshold.
     nodes = BlockNodes(
         feature=jnp.zeros(n_slots, jnp.int32),
         test=pair_words(jnp.full(n_slots, NAN_LAST, jnp.int32), jnp.full(n_slots, -1, jnp.int32)),

@@ -193,6 +193,7 @@ def _draw(shape: Shape, data: EncodedData, words, state: State, nodes: Open) -> 
     row = jnp.where(is_cut | multiway, nodes.first + nodes.size // 2, row)
     value = _read_value(shape, data, state, feature, row)
     low = jnp.where(is_cut, nodes.cuts.low, 0)
+    # The cut lies just below that rank, or just above it if it is the lowest: so each part has a rank.
     strict = jnp.where(is_cut | multiway, (low < value).astype(jnp.int32), strict)
     return DrawnTests(
         feature=feature,
@@ -201,7 +202,7 @@ def _draw(shape: Shape, data: EncodedData, words, state: State, nodes: Open) -> 
         cut=is_cut,
         exhausted=exhausted,
         no_threshold=value == NAN_LAST,
-        missing_right=missing_right | multiway | is_cut,
+        missing_right=missing_right | multiway | is_cut,  # nominal features miss no value, and get no `MISSING_LEFT`
     )
 
 
@@ -465,7 +466,8 @@ def _has_two_children(shape: Shape, data: EncodedData, scratch: Scratch, start, 
     values = read_piece(scratch.values, start, shape.node_chunk)
     if shape.n_cells:  # a cell for each value of the feature, from ``values`` on
         return count_in(scratch.frequent, values, gather(data.n_ranks, test.feature)) >= 2
-    # One instance is enough. The first cut lies just below a value of the node's; has it another, below or above?
+    # Without cells one instance is enough for a child, so that two different values in the node are. The first cut lies
+    # just below one of them: instances on its left have another, and ``values`` tells whether there is one above.
     return (n_left > 0) | (values > 0)
 
 
@@ -531,10 +533,12 @@ def _write_moves(shape: Shape, state: State, move: Array, start, tested: TestedN
     """
     nodes, accepted = tested.nodes, tested.accepted
     # Lanes before a node's first lane that go left, and right: `move_lanes` counts the lanes of a side from the first.
+    # An entry of `Scratch.before` is twice the number that go right, plus the lane's own side, which the shift drops.
     n_right_before = gather(state.scratch.before, nodes.first) >> 1
     n_before = (nodes.first - n_right_before, n_right_before)
-    # Of the ``begin`` lanes of all sides before this one, ``first`` stay in open nodes, and the others go to leaves.
-    # The lanes of a side that becomes a leaf go behind these others, which lie behind those of earlier steps.
+    # ``begin`` is the number of lanes before a follower's own, left and right ones taken in turn. Of them ``first``
+    # stay in open nodes, so that ``begin - first`` go to leaves in this step. Lanes in leaves lie in the second half:
+    # those of earlier steps (``n_done``), then these, then the follower's own if it is a leaf.
     begin = (nodes.first, nodes.first + sides[0].nodes.size)
     first_done = shape.n_lanes + state.n_done
     new_first = [jnp.where(sides[i].is_open, first[i], first_done + begin[i] - first[i]) for i in range(2)]

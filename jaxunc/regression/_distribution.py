@@ -451,6 +451,7 @@ class NumberDistribution:
         lines = self._within_bins
         rows = np.arange(len(level))
         starts = np.cumsum(shares, axis=1) - shares  # level at which each bin begins
+        # Within a bin τ = start + share · u, u from 0 to 1. Terms with a line's integral over its bin are 0, left out.
         _, by_level, square = lines.whole[:, None]
         by_level = starts * means + shares * (means / 2 + by_level)
         by_bin = np.stack([shares * means, shares * by_level, shares * (square + means**2)])  # [3 instances bins]
@@ -532,7 +533,7 @@ def _residual_lines(law: "NumberLaw") -> "_Lines | None":
 
 
 class _Lines:
-    """Piecewise linear functions of the level, and their integrals.
+    """Piecewise linear functions of the level, called lines, and their integrals.
 
     ``values [lines knots]`` are the functions' values at ``levels [knots]``, which ascend from 0 to 1.
     """
@@ -553,7 +554,7 @@ class _Lines:
         return self._up_to[:, :, -1]
 
     def at(self, level: np.ndarray) -> np.ndarray:
-        """Return the value of the first line at each ``level [...]``."""
+        """Return the value of the line ``values[0]`` at each ``level [...]``, for functions that are a single line."""
         return np.interp(level, self._levels, self.values[0])
 
     def integrals(self, level: np.ndarray, line: Any = 0, *, squares: bool = True) -> np.ndarray:

@@ -142,10 +142,10 @@ def _check_order(x: np.ndarray, values: np.ndarray, rises: bool, clause: str) ->
 
 
 def _reach(map_: TargetMap, end: float, step: float, farthest: float) -> float:
-    """Return the farthest transformed target beyond ``end`` that comes back from the map's inverse, then the map.
+    """Return the last transformed target found beyond ``end`` that comes back from the map's inverse, then the map.
 
-    ``step`` is the first step away from ``end``; steps double while they succeed, and then halve. The targets of
-    ``end`` and of the result differ by at most ``farthest``, whose sign is that of the difference.
+    ``step`` is the first step away from ``end``; steps double while they succeed, and then halve. ``farthest`` bounds
+    how far the target may lie from that of ``end``; its sign is that of the difference.
     """
     grows = True
     unit = abs(step)
@@ -153,7 +153,7 @@ def _reach(map_: TargetMap, end: float, step: float, farthest: float) -> float:
     for _ in range(_MOST_STEPS):
         t = np.array([end + step])
         y = map_.inverse(t)
-        t_again = map_._through(0, y)
+        t_again = map_._through(0, y)  # 0: from targets to transformed targets
         is_near = 0 <= (y[0] - end_target) / farthest <= 1
         if is_near and abs(t_again[0] - t[0]) <= TOLERANCE * (unit + abs(t[0])):
             end = float(t[0])

@@ -189,6 +189,9 @@ def _gain(counts, times, mean, alpha, xp: ModuleType):
 
         R(n, a) = a (log(1 + n/a) - n/a) - ½ log(1 + n/a) + δ(n+a) - δ(a),    δ = `log_gamma_gap`.
 
+    The term -n is in R, as -a n/a. The terms n log(1 + n/a) + n log a are n log(n+a), and since n = Σ n_c, those of the
+    classes less that of the leaf are Σ_c n_c log p̂_c. The limit κ = ∞ has Σ_c n_c log μ_c.
+
     ``alpha`` and ``mean``, which is μ, are ``[... classes]``. Each leaf, with ``counts [... leaves classes]`` n_c and
     their sum n, occurs ``times [... leaves]``.
     """
@@ -203,6 +206,7 @@ def _gain(counts, times, mean, alpha, xp: ModuleType):
         """Return R(n, a)."""
         return a * log1p_minus(n / a, xp) - 0.5 * xp.log1p(n / a) + log_gamma_gap(n + a, xp) - log_gamma_gap(a, xp)
 
+    # p̂_c/μ_c; a class that occurs in no leaf has 1 for its α and μ here, and is left out of the sum below.
     share = (counts + safe_alpha) / (size + safe_total)[..., None] / xp.where(seen, mean, 1.0)[..., None, :]
     of_class = counts * xp.log(share) + remainder(counts, safe_alpha)
     gain = add_up(xp.where(seen[..., None, :], of_class, 0.0), -1) - remainder(size, safe_total)

@@ -211,7 +211,7 @@ def _correction(counts, alpha):
     """
     share = shares_of(counts)
     moved = _moved(counts, alpha)
-    total = sum_in_order(counts, keepdims=True)
+    total = sum_in_order(counts, keepdims=True)  # 0 for an empty leaf, whose interval is [0, 1]
     # The interval is the share ± half of how far the prior moves it. A pure leaf touches the end of [0, 1] exactly,
     # also where the other class's half rounds.
     lower = jnp.where(total > 0, jnp.maximum(share - moved / 2, 0.0), 0.0)
@@ -223,6 +223,7 @@ def _moved(counts, alpha):
     """Return how far smoothing by ``alpha`` moves the relative frequencies of ``counts``, ``[... classes]``."""
     total = sum_in_order(counts, keepdims=True)
     weight = sum_in_order(alpha, keepdims=True)
+    # (n p̃ + Σα m)/(n + Σα) - p̃ = Σα/(n + Σα) (m - p̃), with the prior's mean m and the relative frequencies p̃.
     weight_share = weight / jnp.where(total + weight > 0, total + weight, 1.0)
     return weight_share * jnp.abs(shares_of(alpha) - shares_of(counts))
 

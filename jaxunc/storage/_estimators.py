@@ -323,6 +323,7 @@ def _sample_of(name: str, parts: Any, classes: np.ndarray) -> Presorted:
         raise broken(name, "sample") from error
     if not fits or label.min(initial=0) < 0 or label.max(initial=0) >= len(labels) or np.isinf(values).any():
         raise broken(name, "sample")
+    # Codes of nominal columns are whole numbers; up to 2**24 float32 holds each.
     codes = values[:, columns.is_nominal]
     if np.any((codes < 0) | (codes > 2**24) | (codes != np.rint(codes))) or 0 in values.shape:
         raise broken(name, "sample")

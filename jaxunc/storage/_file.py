@@ -53,7 +53,8 @@ def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.nd
     try:
         # C order: safetensors writes strided arrays in the wrong order, without an error.
         save_file({key: np.asarray(array, order="C") for key, array in arrays.items()}, name, metadata={KEY: text})
-        # A file of mkstemp can be read by its owner alone; a saved model has the rights of any new file.
+        # A file of mkstemp can be read by its owner alone; a saved model has the rights of any new file. The process's
+        # mask of rights is read by setting it, and is set back at once.
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(name, 0o666 & ~mask)

@@ -85,6 +85,7 @@ def answerers_of(
     combiner = getattr(model, "combiner", None)
     kind = type(model if combiner is None else combiner).__name__
     names = _default_outputs(by_combiner, model) if outputs.names is None else tuple(dict.fromkeys(outputs.names))
+    # Sets that promise a coverage, by thresholds, are made of probabilities; other sets may be a combiner's own.
     need_probability = {"decision"} if deciding.thresholds is None else {"decision", "set"}
     decided_outputs = need_probability & {*names}
     if decided_outputs and not any("probability" in answered for answered in by_combiner.values()):

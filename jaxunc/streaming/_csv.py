@@ -245,6 +245,7 @@ def infer_column(cells: Any, missing_words: Sequence[str], notation: Notation) -
         is_true = compute.is_in(stripped, value_set=_words(TRUE_WORDS))
         return compute.if_else(compute.is_null(stripped), pa.scalar(None, pa.bool_()), is_true)
     plain_cells = write_plainly(stripped, notation)
+    # Integers are written otherwise once marks between thousands are gone; a decimal mark alone is in no integer.
     if plain_cells is not None and notation.thousands is not None:
         distinct = compute.drop_null(compute.unique(plain_cells))
     if plain_cells is not None and len(distinct) and is_all(compute.match_substring_regex(distinct, _WHOLE)):

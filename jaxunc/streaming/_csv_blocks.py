@@ -31,7 +31,7 @@ class Block(NamedTuple):
     def check(self, n_rows: int) -> None:
         """Raise an UnreadableError unless ``n_rows``, the number that a parser read, is that of the block's rows."""
         # Lines are quick to count. Rows are fewer where cells span lines, or lines are empty.
-        whole_lines = self.n_lines + (self.text[-1] not in b"\r\n")
+        whole_lines = self.n_lines + (self.text[-1] not in b"\r\n")  # the file's last line may lack its end
         if n_rows != whole_lines and n_rows != (n_starts := len(self.starts())):
             raise UnreadableError(f"{n_rows} rows were read of the {n_starts} in lines {self.line} to {self._last}")
 
@@ -169,7 +169,7 @@ def _find_strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -
     is_doubled = opening[1:] == closing[:-1] + 1  # a mark that closes, and right behind it one that opens
     # A mark may open a cell behind a byte between cells, and close one before such a byte.
     may_open = is_between[codes[opening - 1]]
-    may_open[0] |= opening[0] == 0  # at the start of the text
+    may_open[0] |= opening[0] == 0  # at the start of the text, where -1 above is the text's last byte
     may_open[1:] |= is_doubled
     may_close = is_between[codes[np.minimum(closing + 1, len(codes) - 1)]]
     may_close[-1] |= closing[-1] >= len(codes) - 1  # at the end of the text
@@ -195,6 +195,7 @@ def _find_quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, 
     if is_last and is_open.any():
         raise _open_mark_error(text, int(opening[-1]), line)
     misplaced = _find_misplaced(codes, (opening, closing), between)
+    # A mark's line, and its row, are known by the number of line ends and of row ends before it.
     line_ends = _line_ends(codes, quoted=None)
     spans_lines = np.searchsorted(line_ends, opening) != np.searchsorted(line_ends, closing)
     row_ends = _line_ends(codes, (opening, closing))
@@ -217,7 +218,8 @@ def _find_misplaced(codes: np.ndarray, quoted: Intervals, between: bytes) -> np.
     followers = codes[np.minimum(closing + 1, len(codes) - 1)]
     is_followed = (closing + 1 < len(codes)) & ~np.isin(followers, np.frombuffer(between, np.uint8))
     marks = np.flatnonzero(codes == _QUOTE)
-    cell_index = np.searchsorted(opening, marks, side="right") - 1
+    cell_index = np.searchsorted(opening, marks, side="right") - 1  # of the last cell that opens by then; -1 for none
+    # Before the first cell, or behind the closing mark. The -1 that is appended lets index -1 be read without cells.
     outer_marks = marks[(cell_index < 0) | (marks > np.append(closing, -1)[cell_index])]
     return np.concatenate([opening[is_followed], outer_marks])
 
@@ -329,7 +331,8 @@ def _has_quoted_commas(codes: np.ndarray) -> bool:
     quotes = np.flatnonzero(is_quote)
     next_quotes = np.append(quotes[1:], len(codes))
     byte_behind = codes[np.minimum(quotes + 1, len(codes) - 1)]
-    # A quote at position 0 is judged by the last byte, perhaps wrongly: its cell lies whole in the piece before.
+    # A quote at position 0 is judged by the last byte, perhaps wrongly. It lies in the overlap of two pieces, and with
+    # the piece before it was judged rightly; a wrong True only costs time.
     opens_number = is_between[quotes - 1] & _BEGINNING[byte_behind]
     commas = np.append(np.flatnonzero(is_comma), len(codes))
     next_commas = commas[np.searchsorted(commas, quotes[opens_number])]
@@ -338,7 +341,7 @@ def _has_quoted_commas(codes: np.ndarray) -> bool:
 
 _BEGINNING = np.zeros(256, bool)
 _BEGINNING[list(b"0123456789+-.,' \xc2\xe2")] = True
-"""Whether numbers may begin with each byte; spaces of two and three bytes are included."""
+"""Whether the text of a number may begin with each byte; 0xC2 and 0xE2 begin spaces of several bytes in UTF-8."""
 
 
 def _are_digits(codes: np.ndarray) -> np.ndarray:

@@ -240,6 +240,7 @@ def _arrow_of_moments(values: list, name: str) -> pa.Array | None:
     kinds = {kind for kind in set(map(type, values)) if issubclass(kind, datetime.date | np.datetime64)}
     moments = [None if is_missing(value) else value for value in values]
     has_zone = {getattr(moment, "tzinfo", None) is not None for moment in moments if moment is not None}
+    # Arrow may truncate values of several kinds, and the nanoseconds of pandas; mixed zones are refused below.
     may_truncate = len(kinds) > 1 or len(has_zone) > 1 or any(hasattr(kind, "nanosecond") for kind in kinds)
     if not kinds or not may_truncate or not all(moment is None or type(moment) in kinds for moment in moments):
         return None

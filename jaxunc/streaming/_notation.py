@@ -256,6 +256,7 @@ class Evidence:
             raise self._odds_error(file)
         marks = set().union(*(column.marks for column in columns))
         notations = _keep_by_separator(notations, marks, separator)
+        # Notations that give points and commas the same roles read every cell alike: any of them will do.
         if len({_roles(notation, marks) for notation in notations}) > 1:
             matching = []
             if usual != Notation():
@@ -292,6 +293,7 @@ class Evidence:
     def _odds_error(self, file: Path) -> ValueError:
         """Return the error for a file that no notation explains: it names two cells that are not of one notation."""
         cells = [(name, cell) for name, column in self._columns.items() for cell in column.against.values()]
+        # The number of pairs grows with the square of the cells, so only the first cells are paired.
         pair = next(self._pairs_at_odds(cells[:64]), (cells[0], cells[-1]))
         (_, cell), (_, other_cell) = pair
         first = next(notation for notation in self._all if notation.has(cell))

@@ -43,7 +43,7 @@ class RawRows:
             len(positions),
             None if self._names is None else tuple(self._names),
             nominal=is_text,
-            # So cells of text files stay texts.
+            # Empty levels, by which nothing is looked up: a column that has levels keeps cells of text files as texts.
             levels=tuple(Levels((), has_missing=False) if text else None for text in is_text),
             boolean=tuple(raw_type == "Boolean" for raw_type in self._types),
             decimal=model.bound_.columns.decimal,

@@ -136,10 +136,10 @@ if TYPE_CHECKING:
 
 
 def describe_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
-    """Return a warning that names columns that may copy the target: each value stands for one class, and vice versa.
+    """Return a tuple with one warning that names columns that may copy the target, or an empty tuple if none may.
 
-    ``values`` is {name of a column: its numbers ``[instances]``}, and ``y`` has the classes. Without such columns the
-    tuple is empty.
+    In such a column each value stands for one class, and each class has one value. ``values`` is {name of a column: its
+    numbers ``[instances]``}, and ``y`` has the instances' classes as integers from 0 on.
     """
     n_classes = len(np.unique(y))
     leaks = []
@@ -157,9 +157,10 @@ def describe_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"
 
 
 def describe_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
-    """Return a warning that names columns that number the rows: each number is one more than the number before.
+    """Return a tuple with one warning that names columns that number the rows, or an empty tuple if none do.
 
-    ``values`` is {name of a column: its numbers ``[instances]``}. Without such columns the tuple is empty.
+    In such a column each number is one more than that of the row before. ``values`` is {name of a column: its numbers
+    ``[instances]``}. Columns of one or two rows are not judged.
     """
     counters = [name for name, numbers in values.items() if len(numbers) > 2 and np.all(np.diff(numbers) == 1)]
     if not counters:
@@ -171,7 +172,7 @@ def describe_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
 
 
 def describe_number_texts(frame: "pd.DataFrame") -> tuple[str, ...]:
-    """Return a warning for each column of a ``frame`` that holds strings, most of which are numbers or dates."""
+    """Return a tuple with a warning for each column of a ``frame`` whose strings are mostly numbers or dates."""
     import pandas as pd  # pandas is of an extra, which streams do not need
     from pandas.api import types
 
@@ -182,6 +183,7 @@ def describe_number_texts(frame: "pd.DataFrame") -> tuple[str, ...]:
             continue
         words = column.astype(str).str.strip()
         is_number = cast(pd.Series, pd.to_numeric(words, errors="coerce")).notna()
+        # With marks between thousands, currencies or percent; or a date such as 31.12.2024.
         is_number_like = words.str.fullmatch(r"[-+]?[$€£]?\d[\d.,' ]*[%$€£]?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
         # If fewer than nine tenths look like numbers, letters may be the right order.
         if (is_number | is_number_like).mean() < 0.9:

@@ -193,6 +193,7 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundar
     """
     n_rows, m = order.shape
     # Each row's values are those of its feature, in the flattened arrays ``[numeric instances]``.
+    # The row r has the feature r modulo the number of numeric ones: a node has one row for each.
     feature_offset = (np.arange(n_rows) % max(len(sample.numeric), 1))[:, None] * sample.n
     cell = (order + feature_offset).ravel()
     rank = sample.rank.ravel()[cell].reshape(n_rows, m)

@@ -286,11 +286,12 @@ def poll_by_levels(
     depth: int,
     block: int,
 ) -> tuple[StoppingResult, Array]:
-    """Return (votes of each instance up to the tree that settles it, mark of the rows), on an accelerator.
+    """Return the stopped vote on each instance, and a mark of missing or infinite values, on an accelerator.
 
-    All of the first ``max_trees`` trees are walked. ``classes`` has the class that each place of ``plan`` votes for.
-    ``missing`` says whether values of ``x`` may be missing, ``depth`` how many levels are unrolled, and ``block`` how
-    many instances are walked at a time. The mark says whether rows hold missing or infinite values (`in_blocks`).
+    The vote's ``votes [instances classes]`` count the trees up to the one that settles it. The mark, as of `in_blocks`,
+    says whether ``x`` holds missing or infinite values. All of the first ``max_trees`` trees are walked. ``classes``
+    has the class that each place of ``plan`` votes for. ``missing`` says whether values of ``x`` may be missing,
+    ``depth`` how many levels are unrolled, and ``block`` how many instances are walked at a time.
     """
     plan, classes = jax.tree.map(lambda array: array[:max_trees], (plan, classes))
 

@@ -289,7 +289,7 @@ class BoundVote(Pickled, OfForest):
             options = {"max_trees": self.max_trees, "depth": unrolled_depth("levels", trees), "block": block}
             return poll_by_levels(*self._plan(trees, missing), self._rule_on_device, rows, missing=missing, **options)
 
-        row_bytes = 4 * (n_columns + n_classes + len(StoppingResult._fields))
+        row_bytes = 4 * (n_columns + n_classes + len(StoppingResult._fields))  # a row and its result, of 4-byte numbers
         result, self._missing_guess = answer_on_device(
             program, x, mask=None, row_bytes=row_bytes, missing=missing, guess=self._missing_guess
         )
