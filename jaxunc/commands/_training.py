@@ -116,8 +116,8 @@ def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any, *, numbe
     """Return the rows of a file that have a target, for the model ``fitted``, which was fitted before.
 
     Columns that the model was not fitted on are left out, whatever they hold, as are the columns ``drop``. ``numbers``
-    says whether targets are numbers, or labels. ``wish`` has the marks in numbers that the options name. Raises a
-    ValueError for faults of the file or the target.
+    says whether targets are numbers, or labels. ``wish`` has the decimal and thousands marks that the options name.
+    Raises a ValueError for faults of the file or the target.
     """
     table, missing_note = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     frame = as_frame(table)

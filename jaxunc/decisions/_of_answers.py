@@ -196,9 +196,10 @@ def least_probabilities(
 def _least_probability(
     ranked: np.ndarray, weight: np.ndarray, coverage: float, *, whose: str = "", hint: str = ""
 ) -> Any:
-    """Return the number at the rank of ``coverage``, from the largest one down, of rows ranked together.
+    """Return the largest number that rows of a share ``coverage`` of the weight reach: a conformal quantile.
 
-    ``ranked`` and ``weight`` have the rows' numbers and weights. Raises a ValueError if there are too few rows; its
+    The share is of the weight of all rows and of one row more. ``ranked`` has the rows' numbers in any order, and
+    ``weight`` their weights. Raises a ValueError if there are too few rows; its
     message says ``whose`` rows they are, and has a further ``hint``.
     """
     order = np.argsort(-ranked, kind="stable")

@@ -321,7 +321,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     def _check_targets(self, target: np.ndarray) -> dict[str, Any]:
         """Return the fields ``support`` and ``step`` of a law by name, as the parameter ``support`` says.
 
-        Raises a ValueError unless the targets ``[rows]`` lie within the support, and steps reach them and its end.
+        Raises a ValueError for a target ``[rows]`` outside of the support. It is also raised unless all targets, and
+        the support's upper end, lie a whole number of steps from its lower end (from 0 if that is infinite).
         """
         (low, high), step = self._support()
         start = low if np.isfinite(low) else 0.0

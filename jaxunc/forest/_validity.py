@@ -37,8 +37,8 @@ def check_trees(trees: Trees) -> Trees:
 def check_forest(forest: Forest) -> Forest:
     """Return ``forest`` unchanged if its arrays are valid; else raise a ValueError that names what they break.
 
-    Invariants are those of trees and of counts. Wrong shapes, which are checked first, and broken multi-way tests,
-    checked last, are named alone. Raises a TypeError for other objects than forests.
+    The error names all faults of trees and of counts together. Wrong shapes are checked before, and multi-way tests
+    after them: the error then names these alone. Raises a TypeError for other objects than forests.
     """
     check_is_forest(forest)
     trees = forest.trees

@@ -380,8 +380,8 @@ def find_leak_of_numbers(model: Any, trees: Trees, values: np.ndarray | SparseRo
 def _find_leak_of_targets(model: Any, values: np.ndarray | SparseRows, y: np.ndarray) -> str | None:
     """Return evidence, as text, that leaves grown on one row hold the targets of the rows that reach them.
 
-    Return None if this may be chance: the share of equal targets among pairs of rows that share such a leaf. If pairs
-    are few, chance is the share of repeated targets among all rows.
+    Return None if so many may hold them by chance. Chance is estimated by how often two rows that share such a leaf
+    have equal targets; if few share one, by how often targets repeat among all rows.
     """
     subset = np.random.default_rng(0).permutation(len(y))[:MAX_ROWS]
     y = y[subset]

@@ -43,9 +43,10 @@ SHARE = 1e-12
 class NumberLaw(NamedTuple):
     r"""The law :math:`q_\tau(x) = w\,(m(x) + s(x) z_\tau) + (1 - w)\,b_\tau(x)` of a target.
 
-    m is the mean of `Moments`, and :math:`s^2` the sum of its two variances and ``added``. :math:`z_\tau` are quantiles
-    of the standardised residuals (y - m)/s of the rows that the law was fitted to. :math:`b_\tau` are quantiles of the
-    targets in the leaves; for a local law they are :math:`m + s \zeta_\tau`, with :math:`\zeta` the z in the leaves.
+    w is a weight from 0 to 1. m is the mean of `Moments`, and :math:`s^2` the sum of its two variances and ``added``.
+    :math:`z_\tau` are quantiles of the standardised residuals (y - m)/s of the rows that the law was fitted to.
+    :math:`b_\tau` are quantiles of the targets in the leaves; for a local law they are :math:`m + s \zeta_\tau`, with
+    :math:`\zeta` the z in the leaves.
     """
 
     weight: float

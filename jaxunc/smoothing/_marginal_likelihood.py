@@ -279,7 +279,7 @@ def _solve_jvp(primals, tangents):
 
     # The direct effect of the counts is through S alone; κ and α follow by the slopes of the equations.
     def scores(counts):
-        """Return S(n_c, α_c) - S(n, κ), and S(n, κ) with the slopes of both."""
+        """Return S(n_c, α_c) - S(n, κ) of each class; and (S(n, κ), slope of S(n_c, α_c), slope of S(n, κ))."""
         class_counts = jnp.swapaxes(counts, -1, -2)
         sizes = add_up(counts, -1)
         of_classes, classes_slope = _score(class_counts, times[..., None, :], safe_alpha[..., None], jnp)

@@ -321,7 +321,7 @@ def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
 def binary_places(n: int) -> int:
     """Return the number of binary places b of `entropy_table` for n instances.
 
-    It is the largest that keeps F(n) below 2⁶², and at most 40 (`MOST_BITS`).
+    It is the largest that keeps the table's last entry F(n), about 2ᵇ n log₂ n, below 2⁶², and at most `MOST_BITS`.
     """
     return int(min(MOST_BITS, np.floor(62 - np.log2(n) - np.log2(np.log2(n)))))
 
