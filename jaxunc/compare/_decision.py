@@ -55,7 +55,7 @@ def decision(results: Results, verdict: Verdict) -> str:
 def _keep_default(verdict: Verdict, base: str, loss: Any) -> str:
     """Return the beginning of the sentence that the default ``base`` is to be kept, with its loss and its rival's.
 
-    ``loss`` is a series of log losses by combiner, with the base rates.
+    ``loss`` is a series of log losses: an entry for each combiner, and one for the base rates.
     """
     if base == MODEL:
         default = "the model's own probabilities"
@@ -75,8 +75,7 @@ def _keep_default(verdict: Verdict, base: str, loss: Any) -> str:
 def _reason_to_use(verdict: Verdict, base: str, loss: Any) -> str:
     """Return the clause that says why the leader is to be used instead of the default ``base``.
 
-    The clause names the measure that chose the leader, and its values. ``loss`` is a series of log losses by
-    combiner, with the base rates.
+    The clause names the measure that chose the leader, and its values. ``loss`` is as for `_keep_default`.
     """
     leader, by = verdict.leader, verdict.criterion
     whose = "the model's own" if base == MODEL else "the forest's"

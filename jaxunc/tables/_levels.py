@@ -284,7 +284,10 @@ def _word_of(value: Any) -> str:
 
 
 def _read_objects(values: list) -> Entries:
-    """Return the `Entries` of a list of Python objects, as words; raise a TypeError for a cell with several values."""
+    """Return the `Entries` of a list of Python objects: a text as it is, any other value as the text `_word_of` writes.
+
+    Raises a TypeError for a cell that holds several values.
+    """
     types = {cls for cls in set(map(type, values)) if kind_of_type(cls) != "missing"}
     are_alike = types <= _ALIKE or all(
         cls in (datetime.date, np.datetime64) or cls.__name__ == "Timestamp" for cls in types
