@@ -30,20 +30,21 @@ def count_programs() -> Programs:
 
 
 @contextmanager
-def compilations(*, padding: bool = False):
+def compilations(*, joining: bool = False):
     """A list that fills with the names of the programs that are compiled inside the block.
 
-    What cuts off padding, after many calls with as many rows, is left out unless it is asked for by ``padding``.
+    What joins parts, after many calls with as many rows, is left out unless it is asked for by ``joining``.
     """
     from jaxunc.inference import _drive  # not before conftest's import hook
 
-    _drive._CALLS.clear()  # no number of instances is frequent because of the tests before
+    for counts in (_drive._CALLS, _drive._FREQUENT):  # no number of instances is frequent because of the tests before
+        counts.clear()
     names: list[str] = []
 
     class Collect(logging.Handler):
         def emit(self, record):
             found = re.match(r"Finished XLA compilation of (\S+)", record.getMessage())
-            if found and (padding or found[1] != "jit(_without_padding)"):
+            if found and (joining or found[1] != "jit(_join_on_device)"):
                 names.append(found[1])
 
     logger, handler = logging.getLogger("jax"), Collect()

@@ -251,10 +251,10 @@ def bind(
     Notes
     -----
     Any number of instances goes through programs of few shapes, which are compiled when they are first needed. Data of
-    the host are cut and padded there, and their answers trimmed. On a CPU the shapes are the powers of two up to 4096
-    instances, and 16 384: a server that asks once for each compiles none of them later. After 32 calls with as many of
-    up to 64 instances a small program cuts off their padding. A JAX array on an accelerator stays there, and is
-    answered by a program for its number of instances.
+    the host are cut and padded there, and their answers joined and trimmed. On a CPU the shapes are the powers of two
+    up to 4096 instances, and 16 384: a server that asks once for each compiles none of them later. After 32 calls with
+    as many instances a small program joins and trims their answers, for at most 64 numbers of instances. A JAX array on
+    an accelerator stays there, and is answered by a program for its number of instances.
 
     For few rows the time of JAX's dispatch counts. Simple programs of up to 16 rows run in the calling thread. With
     ``jax.config.update("jax_cpu_enable_async_dispatch", False)``, before anything is computed, all others do so, too.

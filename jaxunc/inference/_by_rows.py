@@ -23,7 +23,7 @@ from jaxunc.combiners import Combiner, combine_counts, has_tree_fields, lift_row
 from jaxunc.forest import Forest, Trees
 from jaxunc.tables import SparseRows
 
-from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_host, thread_map
+from ._drive import Chunk, Part, Shapes, cut, drive_on_host, thread_map
 from ._leaves import SMALLEST_ROUND, Empty, counts_reached, empty_pairs, planned_leaf_index, sums_reached
 from ._merge_leaves import Traced, leaf_table
 from ._plan import Plan, make_plan, tall_top
@@ -103,7 +103,7 @@ def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, valu
         return drive_on_host(lambda part: answer_block(part, blocks[part], part.of(in_mask)), parts, threads)
 
     stretches = cut(len(values), Shapes(Chunk(STRETCH, STRETCH)), threads=1)
-    return jax.device_put(drive(score, stretches, threads=1))
+    return jax.device_put(drive_on_host(score, stretches, threads=1))
 
 
 def _route(engine: ByRows, x) -> BlockLeaves:

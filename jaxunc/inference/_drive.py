@@ -199,39 +199,56 @@ def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int) 
 
     ``threads`` threads share the parts. A number in an answer stands for all instances.
     """
-    first = parts[0]
-    if len(parts) > 1 or not (first.is_full or _is_frequent(first)):
+    n_instances = parts[-1].stop
+    if len(parts) == 1 and parts[0].is_full:
+        answer = _outside_traces(score, parts[0])
+    elif len(parts) <= MOST_JOINED and _is_frequent(n_instances):
+        run = lambda part: _ready(_outside_traces(score, part))
+        answers = tuple(thread_map(threads if len(parts) > 1 else 1)(run, parts))
+        answer = _outside_traces(_join_on_device, answers, n_instances)
+    else:
         return jax.device_put(drive_on_host(score, parts, threads))
-    run = score if first.is_full else lambda part: _without_padding(score(part), part.n_instances)
-    answer = _answer(run, first)
     # The program may read the caller's memory until the answer is ready. A copy of the rows would cost more.
+    return _ready(answer)
+
+
+def _ready(answer: PyTree) -> PyTree:
+    """Return ``answer`` once it is computed; of a single array JAX is not asked for the pytree."""
     return answer.block_until_ready() if hasattr(answer, "block_until_ready") else jax.block_until_ready(answer)
 
 
-def _is_frequent(part: Part) -> bool:
-    """Return whether a program cuts off the padding of ``part``; count the part in `_CALLS` if it has few rows.
-
-    A program does so for parts of few rows, after `MOST_UNCOMPILED` parts with as many instances.
-    """
-    if part.chunk.rows > MOST_SHORTENED:
-        return False
-    _CALLS[part.n_instances] += 1
-    return _CALLS[part.n_instances] > MOST_UNCOMPILED
-
-
-MOST_SHORTENED, MOST_UNCOMPILED = 64, 32
-"""Most rows of a call whose padding is cut off by a program, and number of calls of as many instances before. The
-program takes 8 µs in place of the 50 to 90 by way of the host; but 20 to 40 ms to compile, for each number of
-instances and structure of an answer."""
+MOST_JOINED, MOST_UNCOMPILED, MOST_FREQUENT, MOST_COUNTED = 8, 32, 64, 1024
+"""A program joins at most `MOST_JOINED` parts, once there were `MOST_UNCOMPILED` calls with as many instances, and for
+`MOST_FREQUENT` numbers of instances at most; calls are counted for `MOST_COUNTED` numbers. The program takes 10 µs
+where the way by the host takes 60 to 150, but 20 to 40 ms to compile, for each number of instances and structure of an
+answer."""
 
 _CALLS: Counter[int] = Counter()
 """Number of calls by their number of instances. Threads may miss some of each other's, which does not matter."""
 
+_FREQUENT: set[int] = set()
+"""The numbers of instances for which a program joins the parts."""
+
+
+def _is_frequent(n_instances: int) -> bool:
+    """Return whether a program joins the parts of ``n_instances``; count the call if it does not."""
+    if n_instances in _FREQUENT:
+        return True
+    if len(_FREQUENT) >= MOST_FREQUENT:
+        return False
+    if len(_CALLS) > MOST_COUNTED:
+        _CALLS.clear()
+    _CALLS[n_instances] += 1
+    if _CALLS[n_instances] <= MOST_UNCOMPILED:
+        return False
+    _FREQUENT.add(n_instances)
+    return True
+
 
 @partial(jit, static_argnums=1)
-def _without_padding(answer: PyTree, n: int) -> PyTree:
-    """Return ``answer`` with only the first ``n`` rows of each array; numbers stay as they are."""
-    return jax.tree.map(lambda array: array[:n] if jnp.ndim(array) else array, answer)
+def _join_on_device(answers: tuple[PyTree, ...], n: int) -> PyTree:
+    """Return the parts' ``answers`` as one, with only the first ``n`` rows of each array; numbers are the first's."""
+    return jax.tree.map(lambda *arrays: jnp.concatenate(arrays)[:n] if jnp.ndim(arrays[0]) else arrays[0], *answers)
 
 
 def drive_on_host(
@@ -243,20 +260,20 @@ def drive_on_host(
     of all parts before it fetches an answer. A number in an answer stands for all instances.
     """
     if ahead:
-        on_device = [_answer(score, part) for part in parts]
+        on_device = [_outside_traces(score, part) for part in parts]
         answers = [trim(answer, part) for answer, part in zip(on_device, parts, strict=True)]
     else:
-        run = lambda part: trim(_answer(score, part), part)
+        run = lambda part: trim(_outside_traces(score, part), part)
         answers = list(thread_map(threads if len(parts) > 1 else 1)(run, parts))
     return answers[0] if len(answers) == 1 else jax.tree.map(join_parts, *answers)
 
 
-def _answer(score: Callable[[Part], PyTree], part: Part) -> PyTree:
-    """Return ``score(part)``, computed outside of any program that JAX is tracing."""
+def _outside_traces(function: Callable[..., PyTree], *arguments: Any) -> PyTree:
+    """Return ``function(*arguments)``, computed outside of any program that JAX is tracing."""
     if nothing_is_traced():  # without a context, which takes a twentieth of a call of one row
-        return score(part)
+        return function(*arguments)
     with outside_traces():
-        return score(part)
+        return function(*arguments)
 
 
 ALIGNMENT = 64

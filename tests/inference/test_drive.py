@@ -11,7 +11,7 @@ import jaxunc as ju
 from jaxunc.decisions import CautiousReport, nondominated
 from jaxunc.inference import BoundForest
 from jaxunc.inference._by_rows import ByRows
-from jaxunc.inference._drive import MOST_UNCOMPILED, over_rows
+from jaxunc.inference._drive import MOST_FREQUENT, MOST_UNCOMPILED, _is_frequent, over_rows
 from tests._compilations import compilations
 from tests._forests import toy_forest
 from tests._sparse import sparse_data, sparse_forest
@@ -132,18 +132,31 @@ def test_functions_of_rows():
     np.testing.assert_array_equal(over_rows(nondominated, preference), nondominated(preference))
 
 
-def test_padding_of_a_frequent_number_of_instances():
-    """It is cut off by a program, compiled when as many instances were asked about often; the bits stay."""
-    bound, mask = ju.bind(forest(), ju.Mean()), MASK[:7, : forest().n_trees]
-    answer = lambda: (bound.answer(X[:7]), bound.answer(X[:7], tree_mask=mask))
+@pytest.mark.parametrize("n", [7, 100, 5000])
+def test_a_frequent_number_of_instances(n):
+    """A program joins its parts and cuts off their padding, once as many were asked about often; the bits stay."""
+    x = np.resize(X, (n, X.shape[1]))
+    mask = np.resize(MASK[:, : forest().n_trees], (n, forest().n_trees))
+    bound = ju.bind(forest(), ju.Mean())
+    answer = lambda: (bound.answer(x), bound.answer(x, tree_mask=mask))
     first = jax.tree.map(np.asarray, answer())
-    with compilations(padding=True) as names:
+    with compilations(joining=True) as names:
         for _ in range(MOST_UNCOMPILED):
-            bound.answer(X[:7])
+            bound.answer(x)
         assert names == []
         last = answer()
-    assert names == ["jit(_without_padding)"]
+    assert names == ["jit(_join_on_device)"]
     assert not any(array.committed for array in jax.tree.leaves(last))
     jax.tree.map(np.testing.assert_array_equal, first, last)
-    traced = jax.jit(lambda: bound(X[:7]))()
+    traced = jax.jit(lambda: bound(x))()
     np.testing.assert_array_equal(traced, last[0].class_scores)
+
+
+def test_few_numbers_of_instances_are_frequent():
+    """Programs that join parts do not add up where every number of instances is asked about often."""
+    numbers = range(5, 5 + MOST_FREQUENT + 8)
+    with compilations():  # which forgets the calls before
+        for _ in range(MOST_UNCOMPILED):
+            assert not any(map(_is_frequent, numbers))
+        for _ in range(2):
+            assert [n for n in numbers if _is_frequent(n)] == [*numbers[:MOST_FREQUENT]]
