@@ -45,14 +45,15 @@ class _CommandParser(_Parser):
         self._command = command
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Import the command, add its arguments to the parser, and parse ``args``; unknown options end the program."""
+        """Add the command's arguments to the parser, and parse ``args``; end the program at an unknown option."""
         command = _command_module(self._command)
         self.description = command.DETAILS
         command.add_arguments(self)
         options = [name for name in self._option_string_actions if name.startswith("--") and name != "--help"]
         for argument in itertools.takewhile(lambda argument: argument != "--", args or ()):
             name = argument.partition("=")[0]
-            if name.startswith("--") and not any(option.startswith(name) for option in ("--help", *options)):
+            is_known = any(option.startswith(name) for option in ("--help", *options))  # options may be abbreviated
+            if name.startswith("--") and not is_known:
                 # Before missing options are reported: a mistyped one is missing, too.
                 self.error(f"the option {unknown(name, options)}")
         parsed, further = super().parse_known_args(args, namespace)
@@ -117,9 +118,9 @@ def _command_module(name: str) -> Any:
 
 @contextmanager
 def _name_absent_packages(parser: _Parser) -> Iterator[None]:
-    """Return a context in which an ImportError for an absent package ends the program, with a line that names it.
+    """Return a context in which an ImportError for onnx, or a package of the extra ``cli``, ends the program.
 
-    That holds for packages of the extra ``cli`` and for onnx. Any other ImportError is a bug, and is raised.
+    A line names the package. Any other ImportError is a bug, and is raised.
     """
     try:
         yield
@@ -133,7 +134,7 @@ def _name_absent_packages(parser: _Parser) -> Iterator[None]:
 
 
 def _absent_platform() -> str | None:
-    """Return the environment's JAX_PLATFORMS if JAX finds no device of it; None if JAX finds one or it is not set."""
+    """Return the environment's JAX_PLATFORMS if JAX finds no device of it; None if it finds one, or that is not set."""
     platforms = os.environ.get("JAX_PLATFORMS")
     try:
         jax.devices()
@@ -152,8 +153,8 @@ def _message_of(error: Exception) -> str:
 def _silence_loading() -> None:
     """Silence XLA's messages about compiled programs that it loads, unless the user has set a level of logging.
 
-    On some processors XLA prints two lines of error for each program, about preferences that it set itself. The program
-    is loaded all the same. JAX's own warnings and errors are still shown.
+    On some processors XLA prints two lines of error for each program that it loads, about preferences that it set
+    itself. JAX's own warnings and errors are still shown.
     """
     # JAX sets TF_CPP_MIN_LOG_LEVEL to 1 if the user has not set it.
     if "JAX_LOGGING_LEVEL" in os.environ or os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1") != "1":

@@ -33,7 +33,7 @@ FunctionT = TypeVar("FunctionT", bound=Callable)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning of a category that points at the user's line: the innermost caller not in `_INNER_PACKAGES`."""
+    """Issue a warning that points at the user's line: the innermost caller that is not in `_INNER_PACKAGES`."""
     # until python 3.12: skip_file_prefixes skips packages in the same way, by their folders
     frame = sys._getframe(1)
     level = 2  # of the caller, counted from `warnings.warn`
@@ -68,7 +68,7 @@ class FractionsWarning(UserWarning):
 
 
 class _Process:
-    """What is known of this process; once JAX has begun to work in it, processes forked from it cannot compute."""
+    """State of this process: once JAX has begun to work in it, processes forked from it cannot compute."""
 
     has_begun = False
     """Whether JAX has compiled programs or started threads in this process, or in one that it was forked from."""
@@ -80,10 +80,7 @@ def _note_begin(event: str, *_: Any, **__: Any) -> None:
 
 
 def _before_fork() -> None:
-    """Set `_Process.has_begun` if a thread of JAX runs, which may have started before any program was compiled.
-
-    Python calls this before it forks the process.
-    """
+    """Set `_Process.has_begun` if a thread of JAX runs, even if nothing was compiled; Python calls it before a fork."""
     if _Process.has_begun:
         return
     # The names of this process's threads, on Linux: those of XLA begin with "tf_xla".
@@ -113,12 +110,9 @@ def _refuse(event: str, *_: Any, **__: Any) -> None:
 
 
 def _after_fork() -> None:
-    """Make every program of this package raise an error, if JAX had begun to work before this process was forked.
-
-    Python calls this in the forked process.
-    """
+    """Make every program of this package raise an error if JAX had begun to work before Python forked this process."""
     if _Process.has_begun:
-        jax.clear_caches()  # so that each call compiles its program again, which the listener hears of
+        jax.clear_caches()  # so that each call compiles its program again, and `_refuse` is called
         jax.monitoring.register_event_duration_secs_listener(_refuse)
 
 
@@ -129,10 +123,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def is_concrete(*arrays) -> bool:
-    """Return whether none of the arrays is traced, so that their values can be read.
-
-    An argument may also be a pytree of arrays, or None.
-    """
+    """Return whether none of the arrays, or pytrees of arrays, is traced, so that their values can be read."""
     for array in arrays:  # quickly, for a service's calls: a generator takes 2 µs
         if array is not None and type(array) is not np.ndarray:
             break
@@ -193,10 +184,7 @@ def join_names(names: Sequence[str], most: int = 5) -> str:
 
 
 def check_numbers(name: str, value) -> None:
-    """Raise a TypeError unless ``value`` is a real number or an array or list of real numbers, without masked ones.
-
-    ``name`` is the name of the argument, by which the message calls the value.
-    """
+    """Raise a TypeError, which calls ``value`` by ``name``, unless it is a real number, or an array or list of such."""
     check_readable(name, value)
     if not _holds_numbers(value):
         words = text if len(text := repr(value)) < 200 else f"a {type(value).__name__}"
@@ -206,8 +194,7 @@ def check_numbers(name: str, value) -> None:
 def check_readable(name: str, value) -> None:
     """Raise an error, which calls ``value`` by ``name``, if its numbers cannot be read.
 
-    It is a TypeError if ``value`` is a masked array of NumPy in which some values are masked. It is a ValueError if
-    ``value`` is an array of JAX that was deleted.
+    It is a TypeError for a masked array of NumPy with masked values, a ValueError for a deleted array of JAX.
     """
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name} is a masked array with masked values; fill them ({name}.filled(…)) or leave them out.")
@@ -233,19 +220,13 @@ def _holds_numbers(value) -> bool:
 
 
 def check_kind(name: str, value, kinds, expected: str) -> None:
-    """Raise a TypeError unless ``value`` is an instance of ``kinds``, a class or a tuple of classes.
-
-    The message calls the value ``name`` and says what to pass by ``expected``, a noun.
-    """
+    """Raise a TypeError, which calls ``value`` by ``name`` and asks for ``expected``, unless it is one of ``kinds``."""
     if not isinstance(value, kinds):
         raise TypeError(f"{name}={value!r:.60} is a {type(value).__name__}; pass {expected}.")
 
 
 def check_collection(name: str, value, expected: str) -> None:
-    """Raise a TypeError unless ``value`` is a collection, and no text.
-
-    The message calls the value ``name`` and says what to pass by ``expected``, a noun.
-    """
+    """Raise a TypeError unless ``value`` is a collection, and no text; the other arguments are as for `check_kind`."""
     if isinstance(value, str) or not isinstance(value, Collection):
         raise TypeError(f"{name}={value!r:.60} is a {type(value).__name__}; pass {expected}.")
 
@@ -325,10 +306,7 @@ def _interval(within: str):
 
 
 def _outside(name: str, value, within: str, why: str) -> str:
-    """Return the error message for a ``value`` outside of the interval ``within``.
-
-    The message calls the value ``name`` and ends with ``why``.
-    """
+    """Return the error message of `check_within` for a ``value`` outside of the interval ``within``."""
     _, low, _, high = _interval(within)
     expected = f"lie in {within}"
     if high == np.inf:  # such an interval reads better as a bound
@@ -366,14 +344,13 @@ def check_seed(random_state) -> None:
 
 
 def show_settings(settings: type, defaults: Mapping[str, Any]) -> Callable[[FunctionT], FunctionT]:
-    """Return a decorator that shows the keywords which a function takes by its ``**`` parameter in its signature.
+    """Return a decorator that puts the keywords of a function's ``**`` parameter into its signature.
 
     ``settings`` is a `TypedDict` of the keywords' names and types, and ``defaults`` is {name: default}. A keyword
     without a default there is shown with None.
     """
 
     def decorate(function: FunctionT) -> FunctionT:
-        """Set the signature of a function, in which the settings replace its last parameter, ``**``; return it."""
         signature = inspect.signature(function)
         *named_parameters, _ = signature.parameters.values()
         shown_settings = [
@@ -382,6 +359,7 @@ def show_settings(settings: type, defaults: Mapping[str, Any]) -> Callable[[Func
         ]
         kinds = [parameter.kind for parameter in named_parameters]
         first_keyword = kinds.index(inspect.Parameter.KEYWORD_ONLY)
+        # The settings take the place of ``**``, and stand before the function's own keywords.
         vars(function)["__signature__"] = signature.replace(
             parameters=[*named_parameters[:first_keyword], *shown_settings, *named_parameters[first_keyword:]]
         )
@@ -393,7 +371,7 @@ def show_settings(settings: type, defaults: Mapping[str, Any]) -> Callable[[Func
 def check_settings(passed: Mapping[str, Any], settings: type, function: str) -> None:
     """Raise a TypeError, which suggests the nearest name, if a keyword in ``passed`` is not a name in ``settings``.
 
-    ``passed`` is {keyword: value}, and ``settings`` a `TypedDict`. ``function`` is the function's name in the message.
+    ``settings`` is a `TypedDict`. The message calls the function ``function``.
     """
     names = settings.__annotations__
     if unknown := [name for name in passed if name not in names]:

@@ -33,8 +33,8 @@ def order_key(x: Float[Array, "..."]) -> Int32[Array, "..."]:
 def order_key_at_or_below(thresholds: np.ndarray) -> np.ndarray:
     """Return for each float64 threshold t the order key of the largest float32 that is not above t, on the host.
 
-    For float32 x the test ``float64(x) <= t`` is then exactly ``order_key(x) <= key``: rounding t down changes no
-    answer. Rounding t to the nearest float32 would, where data and thresholds lie on one grid of decimals.
+    For float32 x the test ``float64(x) <= t`` is then exactly ``order_key(x) <= key``. Rounding t to the nearest
+    float32 would change answers where data and thresholds lie on one grid of decimals.
     """
     wide = np.asarray(thresholds, dtype=np.float64)
     # A threshold beyond float32 becomes infinite, and the step down from it is the largest float32.
@@ -91,10 +91,7 @@ def pair_bits(first: Any, second: Any) -> Any:
 
 
 def split_bits(pairs: Int64[Array, "..."], first: DTypeLike, second: DTypeLike) -> tuple[Array, Array]:
-    """Return the two 32-bit arrays that `pair_bits` has joined; ``first`` and ``second`` are their dtypes.
-
-    Raises a TypeError if ``pairs`` is not int64.
-    """
+    """Return the arrays, of dtypes ``first`` and ``second``, that `pair_bits` joined; a TypeError if not of int64."""
     _check_bits(pairs, jnp.int64)
     low = lax.convert_element_type(pairs, jnp.uint32)
     high = lax.convert_element_type(lax.shift_right_logical(pairs, lax.full_like(pairs, 32)), jnp.uint32)
@@ -102,10 +99,7 @@ def split_bits(pairs: Int64[Array, "..."], first: DTypeLike, second: DTypeLike) 
 
 
 def as_bits(numbers: Any) -> Any:
-    """Return the bits of floats as integers of the same size, which may outlive a program (`pair_bits`).
-
-    ``numbers`` that are no floats are returned as they are.
-    """
+    """Return floats as integers of the same bits, which may outlive a program (`pair_bits`); others unchanged."""
     if not jnp.issubdtype(numbers.dtype, jnp.floating):
         return numbers
     dtype = _BITS[numbers.dtype.itemsize]
@@ -113,10 +107,7 @@ def as_bits(numbers: Any) -> Any:
 
 
 def of_bits(bits: Array, dtype: DTypeLike) -> Array:
-    """Return the numbers of type ``dtype`` that `as_bits` has turned into ``bits``.
-
-    Raises a TypeError if ``bits`` does not have the dtype that `as_bits` returns for such numbers.
-    """
+    """Return the numbers of type ``dtype`` that `as_bits` made into ``bits``; a TypeError if the dtypes do not fit."""
     if not jnp.issubdtype(dtype, jnp.floating):
         _check_bits(bits, dtype)
         return bits

@@ -18,18 +18,15 @@ _STORAGE: list[Callable[[], Any]] = []  # the function of `set_storage`, once it
 
 
 def set_storage(storage: Callable[[], Any]) -> None:
-    """Set the function that imports and returns `jaxunc.storage`, whose functions make states of arrays and texts.
-
-    The import is late, since `jaxunc.storage` imports most packages, this one among them.
-    """
+    """Set the function that returns `jaxunc.storage`, imported late, since that imports most packages, and this one."""
     _STORAGE[:] = [storage]
 
 
 class Pickled:
     """Base of classes that pickle by their attributes, and give other writers a state of arrays and texts.
 
-    Pickles and copies call ``__reduce_ex__``. Other writers, such as skops, cannot write arrays of JAX. They call
-    ``__reduce__``, whose result has no arguments for the class, and then ``__getstate__``.
+    Pickles and copies call ``__reduce_ex__``. Other writers, such as skops, cannot write arrays of JAX; they call
+    ``__reduce__``, and then ``__getstate__``.
     """
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
@@ -59,10 +56,7 @@ class Pickled:
         return super().__getstate__()
 
     def _plain_state(self) -> dict[str, Any]:
-        """Return the state of this object, of arrays and texts, for other writers.
-
-        Raises a TypeError if such a state cannot hold an attribute.
-        """
+        """Return the state, of arrays and texts, for other writers; a TypeError if it cannot hold an attribute."""
         return _STORAGE[0]().state_of(self)
 
 
@@ -70,9 +64,8 @@ class Pickled:
 class Method:
     """A method of a module: a pytree like equinox's methods, but hashed, compared and pickled like Python's methods.
 
-    JAX keeps programs by their function, which it hashes and compares. Arrays have no hash, and inside a program they
-    cannot be compared. So a method equals only methods of the same object, and two modules of equal numbers have two
-    programs.
+    JAX keeps programs by their function, which it hashes and compares; arrays have no hash, and inside a program they
+    cannot be compared. So a method equals only methods of the same object.
     """
 
     __name__: str

@@ -38,18 +38,14 @@ def own_settings() -> Iterator[None]:
 
 
 def jit(function: Any = None, **options: Any) -> Any:
-    """Return ``function`` compiled by `jax.jit` with these ``options``, traced under `own_settings`.
-
-    Without a function the result is a decorator. A call enters these settings only if the user has switched on one that
-    inspects results: so a usual call costs no more than reading three settings.
-    """
+    """Return ``function`` compiled by `jax.jit` with ``options``, traced under `own_settings`; for None a decorator."""
     if function is None:
         return partial(jit, **options)
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        # Under `jax.disable_jit` JAX does not trace `run`, but calls it with values: then the compiled function is
-        # called after all, since intermediate arrays of the function may not fit.
+        # Under `jax.disable_jit` JAX calls `run` with values. Then the compiled function is called after all, since
+        # intermediate arrays of the function may not fit into memory.
         inner_function = compiled if _settings.jax_disable_jit else function
         with own_settings():
             return inner_function(*args, **kwargs)
@@ -58,6 +54,7 @@ def jit(function: Any = None, **options: Any) -> Any:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        # Only where the user inspects results: a context takes thirty times as long as reading these settings.
         if _debug_infs.value or _debug_nans.value or _check_tracer_leaks.value:
             with own_settings():
                 return compiled(*args, **kwargs)
@@ -68,7 +65,6 @@ def jit(function: Any = None, **options: Any) -> Any:
     return call
 
 
-# JAX's settings are objects: to read a value takes a thirtieth of the time that a context takes.
 _settings: Any = jax.config  # type checkers do not know its attributes
 _debug_infs: Any = jax.debug_infs
 _debug_nans: Any = jax.debug_nans
@@ -79,9 +75,9 @@ Result = TypeVar("Result")
 class KeptWhileAlive(Generic[Result]):
     """A cache of results by the identity of the arrays that they were made of; no result outlives one of its arrays.
 
-    Results are made outside of any trace, also while a program is being traced. Where a number takes the place of an
-    array, such as a scalar of NumPy, its value counts. Results of numbers alone are not kept, and neither are those of
-    a writable array of NumPy. At most ``most`` results are kept, the newest; for None all are.
+    Results are made outside of any trace. Where a number takes the place of an array, such as a scalar of NumPy, its
+    value counts. Results of numbers alone are not kept, and neither are those of a writable array of NumPy. At most
+    ``most`` results are kept, the newest; for None all are.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -91,8 +87,8 @@ class KeptWhileAlive(Generic[Result]):
     def get(self, arrays: Sequence[Any], settings: Hashable, make: Callable[[], Result]) -> Result:
         """Return the result that is kept for these very ``arrays`` and ``settings``; if none is, ``make`` one."""
         key = (*map(_identity, arrays), settings)
-        if kept := self._results.get(key):  # a single access: another thread may drop the entry
-            return kept[0]
+        if entry := self._results.get(key):  # a single access: another thread may drop the entry
+            return entry[0]
         with outside_traces():
             result = make()
         owners = [array for array in arrays if not isinstance(array, _NUMBER)]
@@ -100,9 +96,9 @@ class KeptWhileAlive(Generic[Result]):
         if not owners or any(isinstance(array, np.ndarray) and array.flags.writeable for array in owners):
             return result
         if self._most is not None and len(self._results) >= self._most:
-            for oldest in list(self._results)[:1]:
+            for oldest in list(self._results)[:1]:  # none if another thread has emptied the cache
                 self._drop(oldest)
-        # A later array may have the same address in memory, and so the same id.
+        # Dropped with its arrays, since a later array may have the same address, and so the same id.
         self._results[key] = result, [weakref.finalize(array, self._drop, key) for array in owners]
         return result
 
@@ -229,7 +225,7 @@ def map_over_devices(function: Callable[..., Any], *arrays: Any, beside: Any = N
         filled = [replica_of.get(i, leaf) for i, leaf in enumerate(leaves)]
         return function(jax.tree.unflatten(structure, filled), *shards)
 
-    nowhere = PartitionSpec()  # divided along no axis
+    nowhere = PartitionSpec()
     spec = PartitionSpec(axes)
     # Axes other than that of instances are not divided: a tree may test any column.
     shards = [array if array is None else _reshard(array, mesh, spec) for array in arrays]
@@ -271,8 +267,8 @@ def _explicit_axes(mesh: Any) -> dict[str, set[str]]:
 def varying_as(array: Any, start: Any) -> Any:
     """Return ``start``, a pytree of a loop's start values, marked as varying along the mesh axes that ``array`` does.
 
-    What a loop computes from an array of instances varies between devices as the array does. `jax.shard_map` demands
-    the same of the loop's start values, often zeros. If ``array`` varies along no axis, ``start`` is returned as it is.
+    A loop's results vary between devices as the array of instances that it reads does; `jax.shard_map` demands the same
+    of its start values, often zeros.
     """
     axes = _varying(array)
     if not axes:
@@ -300,10 +296,9 @@ def _reshard(array: Any, mesh: Any, spec: PartitionSpec) -> Any:
 
 
 def _mesh_of(arrays: Any, *, concrete: bool = False) -> tuple[Any, Any]:
-    """Return (mesh, axes): the first mesh with explicit axes among the types of ``arrays``, and its axes of instances.
+    """Return the first mesh with explicit axes among the types of ``arrays``, and the mesh axes that divide instances.
 
-    Along these mesh axes the first axis of an array is divided. Mesh or axes are None if there are none. Only traced
-    arrays count, unless ``concrete`` is True.
+    Mesh or axes are None if there are none. Only traced arrays count, unless ``concrete`` is True.
     """
     arrays = [array for array in arrays if isinstance(array, jax.Array) and (concrete or not is_concrete(array))]
     shardings: list[Any] = [jax.typeof(array).sharding for array in arrays]

@@ -40,6 +40,7 @@ def log1p_minus(
 
 def lambert_w_of_exp(log_x: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return ``log W(x)`` for ``log_x = log x``, W being Lambert's function: the root y of ``y + exp(y) = log_x``."""
+    # The root is near log x where x is small, and near log log x where x is large.
     low_guess = log_x - jnp.log1p(jnp.exp(jnp.minimum(log_x, 1.0)))
     high_guess = jnp.log(jnp.maximum(log_x, 1.0))
     guess = jnp.where(log_x < 1, low_guess, high_guess)
@@ -71,9 +72,9 @@ def digamma_gaps(x, xp: ModuleType = jnp):
     far = inverses[-1]
     gap = far * (0.5 + far * _horner(_DIGAMMA[:terms], far * far))
     slope = x * far * (far * (0.5 + far * _horner(_TRIGAMMA[:terms], far * far)))
-    for unit, following in pairwise(inverses):
-        gap = gap + (unit - xp.log1p(unit))
-        slope = slope + x * unit * unit * following
+    for inverse, next_inverse in pairwise(inverses):
+        gap = gap + (inverse - xp.log1p(inverse))
+        slope = slope + x * inverse * inverse * next_inverse
     return gap, slope
 
 
@@ -84,6 +85,7 @@ def log_gamma_gap(x, xp: ModuleType = jnp):
     which the asymptotic series holds. The absolute error is a few roundings of 1. `stirling_error` is the same function
     with a gradient, for x ≥ 1/2.
     """
+    # Steps are computed everywhere, at a harmless number where they are not used.
     shifts, terms = (10, 7) if x.dtype == "float64" else (4, 4)
     near = xp.where(x < shifts, x, 1.0)
     steps = sum((near + (i + 0.5)) * xp.log1p(1 / (near + i)) - 1 for i in range(shifts))

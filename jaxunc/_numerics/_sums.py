@@ -37,10 +37,7 @@ def sum_in_order(x: Shaped[Array, "..."], axis: int = -1, *, keepdims: bool = Fa
 
 
 def add_up(x: Any, axis: int, *, keepdims: bool = False) -> Any:
-    """Return the sum of ``x`` along ``axis``: NumPy's for its arrays, `sum_in_order` for JAX's.
-
-    With ``keepdims`` the axis stays, with length 1.
-    """
+    """Return the sum of ``x`` along ``axis``: NumPy's for its arrays, `sum_in_order` for JAX's."""
     if isinstance(x, np.ndarray):
         return x.sum(axis=axis, keepdims=keepdims)
     return sum_in_order(x, axis, keepdims=keepdims)
@@ -72,6 +69,7 @@ def _sum_jvp(axis, primals, tangents):
 
 def scale_and_move(x: Float[Array, "..."], scale: Array, move: Array) -> Float[Array, "..."]:
     """Return ``scale * x + move``, rounded after the product and again after the sum: no compiler can fuse the two."""
+    # The select changes nothing, but stands between product and sum.
     product = scale * x
     return jnp.where(jnp.isnan(product), jnp.asarray(jnp.nan, product.dtype), product) + move
 
@@ -90,10 +88,8 @@ def safe_divide(numerator: Array, denominator: Array, otherwise: float | Array =
 
 @jax.custom_jvp
 def _divide(numerator: Array, denominator: Array) -> Array:
-    """Return ``numerator / denominator``, with a derivative of its own that does not square the denominator.
-
-    JAX's derivative of a quotient does, and a square may leave the range of floats.
-    """
+    """Return ``numerator / denominator``, with a derivative of its own that does not square the denominator."""
+    # JAX's derivative does, and a square may leave the range of floats.
     return numerator / denominator
 
 
@@ -186,7 +182,7 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
     """Return (rounded product p, its rounding error e): ``a b = p + e`` to twice the precision (Dekker)."""
-    # Bits cut a float in halves: Dekker's way is undone by compilers that fuse a product and a sum.
+    # Floats are cut in halves by their bits: Dekker's way is undone by compilers that fuse a product and a sum.
     bits = {4: jnp.int32, 8: jnp.int64}[a.dtype.itemsize]
     keep = jnp.asarray(-(1 << (jnp.finfo(a.dtype).nmant + 2) // 2), bits)  # all bits but those of the lower half
 
@@ -316,38 +312,39 @@ def subtract_counts(counts: AnyCounts, part: AnyCounts) -> AnyCounts:
 
 
 def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (distinct rows of ``rows``, sorted; index of each row among them), as `numpy.unique` does, but faster."""
+    """Return (distinct ``rows``, sorted; index of each row among them), as `numpy.unique` does, but faster."""
     most_entries = min(LARGEST_TABLE, ENTRIES_A_ROW * len(rows))
     if rows.size and rows.min() >= 0 and rows.max() < most_entries:
         # Rows of small counts, as in leaves, are digits of a number: a table of numbers replaces sorting.
         n_values = np.array([column.max() for column in rows.T], np.int64) + 1
-        # The table has an entry for each combination of values. Their number is a product, which may overflow.
+        # The table has an entry for each combination of values. Their number is a product, which may overflow; 1e-9 is
+        # for rounding.
         if np.log2(n_values).sum() <= np.log2(most_entries) + 1e-9:
             small_rows = rows.astype(np.int32)
             if rows.dtype.kind in "iu" or np.array_equal(small_rows, rows):
                 distinct, index = _distinct_by_table(small_rows, n_values)
                 return distinct.astype(rows.dtype), index
     order = np.lexsort(rows.T[::-1])
-    ordered = rows[order]
-    is_new = np.ones(len(rows), bool)
-    is_new[1:] = np.any([column[1:] != column[:-1] for column in ordered.T], axis=0)
+    sorted_rows = rows[order]
+    is_new = np.ones(len(rows), bool)  # whether a row differs from the one before
+    is_new[1:] = np.any([column[1:] != column[:-1] for column in sorted_rows.T], axis=0)
     index = np.empty(len(rows), np.int64)
     index[order] = np.cumsum(is_new) - 1
-    return ordered[is_new], index
+    return sorted_rows[is_new], index
 
 
 def _distinct_by_table(rows: Int32[np.ndarray, "rows columns"], n_values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the result of `distinct_rows` where each column has few values, from 0 up to its ``n_values - 1``."""
-    # Rows are numbers of a mixed radix: marks in a table show which are present, in their order.
+    # A row is a number, whose digits are its values, each of a radix of its own: marks in a table show which occur.
     row_number = np.zeros(len(rows), np.int32)
     for column, radix in zip(rows.T, n_values, strict=True):
         row_number *= int(radix)
         row_number += column
     marks = np.zeros(np.prod(n_values), np.int32)
     marks[row_number] = 1
-    present = np.flatnonzero(marks)
-    index = np.cumsum(marks, dtype=np.int32) - 1  # of each number that is present, among those
-    return np.stack(np.unravel_index(present, tuple(n_values)), axis=1), index[row_number]
+    numbers = np.flatnonzero(marks)
+    index = np.cumsum(marks, dtype=np.int32) - 1  # of each number that occurs, among those
+    return np.stack(np.unravel_index(numbers, tuple(n_values)), axis=1), index[row_number]
 
 
 def distinct_counts(counts: np.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
@@ -360,10 +357,7 @@ def distinct_counts(counts: np.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
 
 
 def padded_table(table: np.ndarray):
-    """Return ``table`` as an array of JAX of its `narrowest_dtype`, with rows of zeros appended.
-
-    The number of rows becomes a power of two, 1024 at least.
-    """
+    """Return ``table`` as `narrowest_counts` does, with rows of zeros up to a power of two, 1024 at least."""
     padded = np.zeros((power_of_two(len(table), 1024), table.shape[1]))
     padded[: len(table)] = table
     return narrowest_counts(padded)
@@ -385,7 +379,6 @@ def narrowest_dtype(table: np.ndarray) -> np.dtype:
 def unit_weight(weight: np.ndarray) -> float:
     """Return the weight that counts as one row, among the weights ``weight`` of rows.
 
-    It is 1, since weights are repeats; or the largest weight if that is below 1. If all weights are 0, or there are
-    none, it is 1.
+    It is 1, since weights are repeats; or the largest weight if that is below 1 and above 0.
     """
     return float(min(1, weight.max(initial=0))) or 1.0

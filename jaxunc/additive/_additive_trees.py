@@ -78,7 +78,7 @@ class AdditiveTrees(PickledModule):
     become a `Forest`, for any combiner.
 
     The model is a pytree, differentiable in ``values`` and ``base``. Instances reach the same leaves as in the library
-    that it comes from. Sums are rounded once.
+    that the model comes from. Sums are rounded once.
     """
 
     trees: Trees
@@ -133,8 +133,8 @@ class AdditiveTrees(PickledModule):
 
         It follows from the order of trees. If leaves hold a value for each output, it has no meaning.
         """
-        of_stage = np.arange(self.n_trees) % self.trees_per_stage
-        return of_stage // max(1, self.trees_per_stage // self.n_outputs)
+        place_in_stage = np.arange(self.n_trees) % self.trees_per_stage
+        return place_in_stage // max(1, self.trees_per_stage // self.n_outputs)
 
     def raw(self, X: InstancesLike) -> Float[Array, "instances outputs"]:
         """Return the sums before the link, the base included.
@@ -197,7 +197,7 @@ class AdditiveTrees(PickledModule):
         return self._staged(self.leaf_values(X))
 
     def _staged(self, values: Float[Array, "instances trees each"]) -> Iterator[Float[Array, "instances outputs"]]:
-        """Yield the sums after each stage, the base included, given ``values``, which `leaf_values` returned."""
+        """Yield the sums after each stage, the base included; ``values`` are those that `leaf_values` returned."""
         base = jnp.broadcast_to(self.base, (values.shape[0], self.n_outputs))
         total = TwoFloat(base, jnp.zeros_like(base))
         has_all = self.values.shape[2] > 1  # leaves hold a value for each output
@@ -207,12 +207,12 @@ class AdditiveTrees(PickledModule):
             yield total.value
 
     def first_stages(self, n_stages: int) -> "AdditiveTrees":
-        """Return the model of the first ``n_stages`` stages; raise an error unless it has these, 1 at least.
+        """Return the model of the first ``n_stages`` stages; raise an error unless it has so many.
 
         Parameters
         ----------
         n_stages
-            Number of stages. Of averaged trees, as in forests, the model answers the average of the first ones.
+            Number of stages, ≥ 1. Of averaged trees, as in forests, the result answers the average of the first ones.
         """
         n_all = self.n_trees // self.trees_per_stage
         check_integer("n_stages", n_stages)
@@ -264,10 +264,7 @@ class AdditiveTrees(PickledModule):
         return AdditiveUncertainty(data, jnp.maximum(_entropy(shares.mean(axis=1)) - data, 0))
 
     def _as_answer(self, raw: Array) -> Answer:
-        """Return class scores and probabilities for the sums ``raw [instances outputs]``.
-
-        A regressor raises a TypeError.
-        """
+        """Return class scores and probabilities for sums ``raw [instances outputs]``; a TypeError for a regressor."""
         if self.class_labels is None:
             raise TypeError("the model is a regressor, which has no classes: ask model.predict(X).")
         shares = self._answered(raw)
@@ -299,10 +296,7 @@ class AdditiveTrees(PickledModule):
         return eqx.tree_at(lambda m: (m.trees, m.values), self, (Trees(*fields, columns=trees.columns), values))
 
     def _groups(self) -> Iterator["AdditiveTrees"]:
-        """Yield a model for each output, which has the trees that add to the output.
-
-        If leaves hold a value for each output, or there is one output, yield the whole model.
-        """
+        """Yield a model of the trees of each output; the whole model if each tree adds to all outputs."""
         if self.values.shape[2] > 1 or self.n_outputs == 1:
             yield self
         else:
@@ -310,10 +304,7 @@ class AdditiveTrees(PickledModule):
                 yield self._of_trees(np.flatnonzero(self.outputs_of_trees == output))
 
     def _bound(self, trees: Trees) -> tuple[BoundForest | ObliviousSums, ...]:
-        """Return each of `_groups` bound to its sums, with ``trees`` in place of the model's own; kept in `_BOUND`.
-
-        ``trees`` are those that `encode_for` returned.
-        """
+        """Return each of `_groups`, of ``trees`` as `encode_for` returned them, bound to its sums; kept in `_BOUND`."""
         arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth, self.values)
         settings = (self.n_outputs, self.trees_per_stage)
 
@@ -324,10 +315,7 @@ class AdditiveTrees(PickledModule):
         return _BOUND.get(arrays, settings, make)
 
     def _bind(self) -> BoundForest | ObliviousSums:
-        """Return the model made ready to answer with the sums of its leaf values, the base excluded.
-
-        It is an `ObliviousSums` if `levels_of` returns tests, thus the trees are oblivious; else a bound forest.
-        """
+        """Return the model bound to the sums of its leaf values, without the base: an `ObliviousSums` if it can be."""
         levels = levels_of(self.trees, self.values)
         if levels is not None:
             return ObliviousSums(levels, self.n_features, lambda: bind(self._as_forest(), LeafSum()))
@@ -336,10 +324,11 @@ class AdditiveTrees(PickledModule):
     def _for_few(self, trees: Trees, n_instances: int) -> BoundForest | None:
         """Return the model bound to `LinkedSum`, whose one program predicts few instances; it is kept in `_FOR_FEW`.
 
-        ``trees``, which `encode_for` returned, are in place of the model's own. None if ``n_instances`` are too many to
-        walk all trees at once, or the model has several `_groups`.
+        None if ``n_instances`` are too many to walk all trees at once, or the model has several `_groups`. ``trees``
+        are as for `_bound`.
         """
         bound = self._bound(trees)
+        # As a forest that is walked; None for oblivious trees that answer so many instances faster by their codes.
         walk = bound[0].walk_for(n_instances) if isinstance(bound[0], ObliviousSums) else bound[0]
         if len(bound) > 1 or walk is None or not walks_at_once(n_instances, self.n_trees):
             return None
@@ -397,10 +386,7 @@ _FOR_FEW: KeptWhileAlive[BoundForest] = KeptWhileAlive()  # of `AdditiveTrees._f
 
 
 def check_additive(model: AdditiveTrees) -> None:
-    """Raise a ValueError unless the fields of ``model`` fit together, and values and base are finite.
-
-    Of traced arrays only the shapes are checked.
-    """
+    """Raise a ValueError unless the fields of ``model`` fit together, and concrete values and base are finite."""
     trees, labels = model.trees, model.class_labels
     shape, base_shape = np.shape(model.values), np.shape(model.base)
     check_one_of("link", model.link, LINKS)
@@ -428,10 +414,7 @@ def check_additive(model: AdditiveTrees) -> None:
 
 @jit
 def _with_base(base: Array, sums: list[TwoFloat]) -> Array:
-    """Return the sums of all groups of trees side by side, plus ``base [outputs]``, as ``[instances outputs]``.
-
-    ``sums`` has those of each group, `AdditiveTrees._groups`.
-    """
+    """Return the ``sums`` of each of `AdditiveTrees._groups` side by side plus ``base``, ``[instances outputs]``."""
     total = TwoFloat(*(jnp.concatenate(parts, axis=-1) for parts in zip(*sums, strict=True)))
     return total.plus(TwoFloat(base, jnp.zeros_like(base))).value
 
@@ -445,8 +428,7 @@ def _linked(link: str, n_classes: int | None, raw: Array) -> Array:
 def _predictions(link: str, n_classes: int | None, raw: Array) -> Array:
     """Return the predictions of `AdditiveTrees.predict` for the sums ``raw [instances outputs]``.
 
-    They are ``[instances outputs]``, or ``[instances classes]`` for a classifier. ``link`` is one of `LINKS`.
-    ``n_classes`` is None for a regressor, whose single output gives ``[instances]``.
+    ``link`` is one of `LINKS`, and ``n_classes`` is None for a regressor.
     """
     answer = apply_link(link, raw, n_classes)
     return answer[:, 0] if n_classes is None and raw.shape[-1] == 1 else answer
@@ -454,10 +436,9 @@ def _predictions(link: str, n_classes: int | None, raw: Array) -> Array:
 
 @jit(static_argnums=(2, 3))
 def _add_tree(total: TwoFloat, values: Array, output: int, has_all: bool) -> TwoFloat:
-    """Return ``total [instances outputs]``, the sums so far, plus the leaf values of one tree.
+    """Return ``total [instances outputs]``, the sums so far, plus the leaf ``values`` of one tree.
 
-    With ``has_all``, ``values`` are ``[instances outputs]``. Else they are ``[instances 1]``, for the output with the
-    index ``output``.
+    These are ``[instances outputs]`` with ``has_all``; else ``[instances 1]``, for the output ``output``.
     """
     addend = values if has_all else jnp.zeros_like(total.high).at[:, output].set(values[:, 0])
     return total.plus(TwoFloat(addend, jnp.zeros_like(addend)))
@@ -511,7 +492,7 @@ def virtual_ensemble(
             "the model averages its trees, and the first of them are no earlier model, as of boosted ones."
         )
     n_stages = model.n_trees // model.trees_per_stage
-    period = n_stages // (2 * n_members)
+    period = n_stages // (2 * n_members)  # stages between members; the first has somewhat more than half of all
     if not period:
         raise ValueError(f"n_members={n_members} needs {2 * n_members} stages at least; the model has {n_stages}.")
     ends = [n_stages - (n_members - i) * period for i in range(1, n_members + 1)]

@@ -1,7 +1,8 @@
 """Oblivious trees, as CatBoost grows them: all nodes of a level make one test, whose outcome is a bit of the leaf.
 
-Trees share their borders. So the values of a block become codes once: a code is the number of borders below the value.
-All tests compare these small integers. Codes, leaves and sums are loops, each compiled for the width of its integers.
+Trees share their borders, so the values of a block of instances become codes once: a code is the number of borders
+below the value. All tests compare these small integers. Codes, leaves and sums are loops, each compiled for the width
+of its integers.
 
 As in `AdditiveTrees.values` the axis *each* holds the values of a leaf: one, or one for each output.
 """
@@ -82,7 +83,7 @@ def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> Oblivio
     depth = np.asarray(trees.tree_depth)
     nodes = np.arange(child.shape[1])
     # Trees must be complete, with nodes numbered level by level.
-    is_inner = nodes < 2.0 ** depth[:, None] - 1
+    is_inner = nodes < 2.0 ** depth[:, None] - 1  # floats, since integers may overflow for a deep tree
     if not np.array_equal(child, np.where(is_inner, 2 * nodes + 1, nodes)):
         return None
     # Every node must make the test of the first node of its level.
@@ -93,7 +94,7 @@ def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> Oblivio
     # All trees get as many levels as the deepest; less deep ones lack the first of these, [trees levels].
     deepest = int(depth.max())
     tree = np.arange(len(depth))[:, None]
-    level = np.arange(deepest) - (deepest - depth[:, None])
+    level = np.arange(deepest) - (deepest - depth[:, None])  # as the tree counts its own; negative for those it lacks
     is_level = level >= 0
     node = 2 ** np.maximum(level, 0) - 1  # the first node of each level stands for all
     # Leaves that a less deep tree lacks are clipped: its missing levels send all left, so that none comes there.
@@ -106,22 +107,20 @@ def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> Oblivio
 def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> ObliviousTests:
     """Return the tests of oblivious trees with ranks in place of borders, in groups of equal size.
 
-    ``is_level [trees levels]`` says which levels a tree has: less deep trees lack the first ones, where all instances
-    go left. ``tests`` has a row for each of these levels: feature, whether missing values go right, threshold. ``values
-    [trees each leaves]`` are the values of the leaves.
-
-    A group has `MOST_TOGETHER` trees at most. A rank is the border's position among those of all trees with the same
-    feature and side of missing values.
+    ``is_level [trees levels]`` says which levels a tree has: less deep trees lack the first ones. ``tests`` has a row
+    for each level that a tree has: feature, whether missing values go right, threshold. ``values [trees each leaves]``
+    are the values of the leaves. A rank is the border's position among those of all trees with the same feature and
+    side of missing values.
     """
-    # The distinct borders, with the index of each level's; then the distinct rows of codes, with that of each border.
+    # The distinct borders, and which of them each level has; the distinct rows of codes, and which of them each border
+    # belongs to.
     borders, border = np.unique(tests, axis=0, return_inverse=True)
     rows, row = np.unique(borders[:, :2], axis=0, return_inverse=True)
     rank = np.arange(len(row)) - np.searchsorted(row, row)  # borders are sorted by row, so that a row's are together
     # The narrowest unsigned type whose largest number is no rank.
     n_ranks = int(rank.max(initial=0)) + 1
     dtype = np.min_scalar_type(n_ranks)
-
-    columns = rows if len(rows) else np.zeros((1, 2), np.int64)
+    columns = rows if len(rows) else np.zeros((1, 2), np.int64)  # without tests one row, which no level reads
     shared_borders = Borders.of(row, borders[:, 2], columns[:, 0])
     missing_right = np.zeros(len(shared_borders.column), bool)
     missing_right[: len(columns)] = columns[:, 1]
@@ -188,8 +187,8 @@ class ObliviousSums:
 def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks: Array) -> TwoFloat:
     """Return the sums of leaf values ``[instances each]`` for ``x``, the rows of a chunk.
 
-    Only the first ``n_blocks`` blocks, of ``block`` instances each, are answered; other rows are zeros. ``levels`` are
-    the tests of the trees, and ``missing`` tells whether values may be missing.
+    Only the first ``n_blocks`` blocks, of ``block`` instances each, are answered; other rows are zeros. ``missing``
+    tells whether values may be missing.
     """
     n_outputs = levels.values.shape[2]
     dtype = levels.values.dtype
@@ -205,9 +204,9 @@ def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks:
         zeros = [(jnp.zeros(block, dtype),) * 2 for _ in range(n_outputs)]
         # Unsigned, so that JAX adds no operations for negative indices.
         trees = levels.tested.astype(jnp.uint32), levels.rank, levels.values
-        totals, _ = lax.scan(partial(_with_group, codes), zeros, trees)
-        totals = [jnp.stack(part, axis=1) for part in zip(*totals, strict=True)]
-        return tuple(lax.dynamic_update_slice_in_dim(a, b, i * block, 0) for a, b in zip(sums, totals, strict=True))
+        totals, _ = lax.scan(partial(_with_group, codes), zeros, trees)  # (high, low) of each output
+        parts = [jnp.stack(columns, axis=1) for columns in zip(*totals, strict=True)]
+        return tuple(lax.dynamic_update_slice_in_dim(a, b, i * block, 0) for a, b in zip(sums, parts, strict=True))
 
     start = jnp.zeros((x.shape[0], n_outputs), dtype)
     high, low = lax.fori_loop(0, n_blocks, add_block, (start, start))
@@ -217,14 +216,13 @@ def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks:
 def _with_group(codes: UInt[Array, "rows row"], sums: list, trees: tuple) -> tuple[list, None]:
     """Return (a block's sums plus the leaf values of a group of trees, None): a step of `lax.scan`.
 
-    ``codes`` are those of `codes_of`, with a row for each row of codes. ``sums`` has (high, low) ``[block]`` for each
-    value of a leaf. ``trees`` has (tested, rank, values) of the group (`ObliviousTests`). Trees are added one by one,
-    as `exact_sum` does.
+    ``codes`` are those of `codes_of`. ``sums`` has (high, low) ``[block]`` for each value of a leaf. ``trees`` has
+    (tested, rank, values) of the group (`ObliviousTests`). Trees are added one by one, as `exact_sum` does.
     """
     tested, rank, values = trees
     block = codes.shape[1] - GAP_OF_CODES
     depth = tested.shape[1]
-    # A leaf's number has a bit for each level.
+    # A leaf's number has a bit for each level, the root's the highest.
     wide_type = jnp.uint16 if depth <= 16 else jnp.uint32
     leaf_type = jnp.uint8 if depth <= 8 else wide_type
 

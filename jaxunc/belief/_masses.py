@@ -1,7 +1,7 @@
 """Combination of mass functions over trees, set by set: the reference forms of the combiners of belief functions.
 
-`combine_masses` goes from tree to tree by `jax.lax.scan`, and takes any masses on ∅, the singletons and Ω, in this
-order along the last axis. `pignistic` reads masses as probabilities.
+`combine_masses` takes any masses on ∅, the singletons and Ω, in this order along the last axis. `pignistic` reads
+masses as probabilities.
 """
 
 from typing import Literal, NamedTuple
@@ -33,13 +33,13 @@ def combine_masses(
     different singletons meet in ∅.
 
     The cautious rule is for mass functions that may share evidence. A mass function with m(Ω) > 0 is, in exactly one
-    way, the conjunctive combination of simple mass functions. That of a set A has m(A) = 1 - w(A) and m(Ω) = w(A), with
-    the canonical weight w(A). On ∅, the singletons and Ω
+    way, the conjunctive combination of simple mass functions, one for each set A but Ω. That of A has m(A) = 1 - w(A)
+    and m(Ω) = w(A), where w(A) is the canonical weight of A. On ∅, the singletons and Ω
 
     .. math:: w(\{c\}) = \frac{m(\Omega)}{m(\{c\}) + m(\Omega)}, \qquad
               w(\emptyset) = m(\Omega) \prod_c \frac{m(\{c\}) + m(\Omega)}{m(\Omega)}
 
-    and all other weights are 1. The rule takes w = min over trees, for every set, and recombines:
+    and all other weights are 1. The rule takes for every set the least of the trees' weights as w, and recombines:
 
     .. math:: m(\{c\}) = w(\emptyset)\,(1 - w(\{c\})) \prod_{j \ne c} w(\{j\}), \qquad
               m(\Omega) = w(\emptyset) \prod_c w(\{c\})
@@ -47,13 +47,11 @@ def combine_masses(
     Parameters
     ----------
     masses
-        Masses ≥ 0 that add to 1, last axis [∅, {0}, …, {C-1}, Ω]: four entries for two classes. The cautious rule needs
-        m(Ω) > 0.
+        Masses ≥ 0 that add to 1, last axis [∅, {0}, …, {C-1}, Ω]: four entries for two classes.
     rule
         ``"conjunctive"`` or ``"cautious"``.
     normalized
-        Divide by 1 - m(∅), which turns the conjunctive rule into Dempster's. Normalising at the end is enough, since
-        it commutes with combination.
+        Whether to divide by 1 - m(∅) at the end, which turns the conjunctive rule into Dempster's.
 
     Returns
     -------
@@ -68,8 +66,7 @@ def combine_masses(
 
     Notes
     -----
-    It is the reference that the closed forms of `DempsterRule` and `CautiousRule` are tested against, and accepts any
-    masses on these sets.
+    `DempsterRule` and `CautiousRule` are closed forms of it for the masses of leaves.
 
     Conjunctive: with many trees that disagree, nearly all mass is on ∅, and unnormalised masses of other sets round to
     0. Normalised masses do not, since powers of two are taken out for each class during the scan, without rounding. In
@@ -112,21 +109,20 @@ def combine_masses(
 def _conjunctive(masses, normalized):
     """Return ``masses [... trees sets]`` combined over trees by the conjunctive rule, ``[... sets]``.
 
-    With ``normalized`` the result is divided by 1 - m(∅) (Dempster's rule). The masses of each class then have a scale
-    of their own (`_Class`), so that none underflow.
+    If ``normalized``, it is divided by 1 - m(∅). Then each class has a scale of its own, so that none underflows.
     """
     by_tree = jnp.moveaxis(masses, -2, 0)
     if normalized:
 
-        def combine_scaled(so_far, mass):
-            return _combined_by_class(so_far, mass), None
+        def combine_scaled(combination, mass):
+            return _combined_by_class(combination, mass), None
 
         start = _rescaled(_Class(by_tree[0, ..., 1:-1], _per_class(by_tree[0]), jnp.int32(0)))
         combined, _ = lax.scan(combine_scaled, start, by_tree[1:])
         return _normalized(combined)
 
-    def combine(so_far, mass):
-        return _combined(so_far, mass), None
+    def combine(combination, mass):
+        return _combined(combination, mass), None
 
     combined, _ = lax.scan(combine, by_tree[0], by_tree[1:])
     return combined
@@ -140,6 +136,7 @@ def _combined(a, b):
     # The sum over pairs of different singletons, as all pairs minus equal ones: listed, they would be classes² numbers.
     conflict = jnp.sum(singles_a, -1, keepdims=True) * jnp.sum(singles_b, -1, keepdims=True)
     conflict = not_negative(conflict - jnp.sum(singles_a * singles_b, -1, keepdims=True))
+    # Two sets meet in ∅ if one of them is ∅, or if they are different singletons.
     empty = a[..., :1] + b[..., :1] - a[..., :1] * b[..., :1] + conflict
     return jnp.concatenate([empty, singles, omega_a * omega_b], axis=-1)
 
@@ -147,8 +144,7 @@ def _combined(a, b):
 class _Class(NamedTuple):
     """For each class c the masses m({c}) and m(Ω) of a combination, both divided by a power of two chosen for c.
 
-    The sum m({c}) + m(Ω) is the commonality of the class, a product over trees; the power of two keeps it near 1. Where
-    one of the two masses rounds to 0 beside the other, it is too small to change the class's commonality.
+    Their sum is the commonality of the class, a product over trees; the power of two keeps it near 1.
     """
 
     single: Float[Array, "... classes"]
@@ -160,7 +156,7 @@ class _Class(NamedTuple):
 
 
 def _per_class(mass):
-    """Return m(Ω) of a mass function ``mass [... sets]``, repeated for each class: ``[... classes]``."""
+    """Return m(Ω) of the masses ``mass [... sets]``, repeated for each class: ``[... classes]``."""
     return jnp.broadcast_to(mass[..., -1:], mass[..., 1:-1].shape)
 
 
@@ -173,10 +169,7 @@ def _combined_by_class(a: _Class, b) -> _Class:
 
 
 def _rescaled(a: _Class) -> _Class:
-    """Return ``a`` with each class scaled so that its commonality lies between 1/2 and 1.
-
-    A class that a tree excludes, whose commonality is 0, stays as it is.
-    """
+    """Return ``a`` with each class scaled so that its commonality, unless it is 0, lies between 1/2 and 1."""
     # Multiplying by a power of two rounds nothing, so the scale may change at every tree. It counts as constant.
     _, shift = jnp.frexp(lax.stop_gradient(a.single + a.omega))
     factor = jnp.ldexp(jnp.ones_like(a.single), -shift)
@@ -191,8 +184,8 @@ def _normalized(a: _Class):
     reach = jnp.finfo(a.single.dtype).maxexp // 2  # half of the largest exponent of floats
     exponent = jnp.where(is_possible, a.exponent, lowest)
     best_class = jnp.argmax(exponent, axis=-1, keepdims=True)
-    # An excluded class keeps its slope, which may be steep: it alone may lie above the best class, and the upper bound
-    # keeps its factor finite. The lower bound changes nothing, since 2 to that power is 0.
+    # All classes are brought to the scale of the best one. An excluded class keeps its slope, which may be steep: it
+    # alone may lie above the best, and the upper bound keeps its factor finite. 2 to the lower bound is 0 anyway.
     offset = jnp.clip(a.exponent - jnp.take_along_axis(exponent, best_class, axis=-1), -4 * reach, reach)
     singles = a.single * jnp.ldexp(jnp.ones_like(a.single), offset)
     # m(Ω) is taken from the class with the largest commonality: beside that, Ω keeps its digits or does not matter.
@@ -204,10 +197,7 @@ def _normalized(a: _Class):
 
 @jit(static_argnames="normalized")
 def _cautious(masses, normalized):
-    """Return ``masses [... trees sets]`` combined over trees by the cautious rule, ``[... sets]``.
-
-    Each canonical weight is the smallest of the trees' weights. With ``normalized`` the result is divided by 1 - m(∅).
-    """
+    """Return ``masses [... trees sets]`` combined by the cautious rule; if ``normalized``, divided by 1 - m(∅)."""
 
     def keep_smaller(smallest, mass):
         return jnp.minimum(smallest, _log_weights(mass)), None
@@ -218,33 +208,27 @@ def _cautious(masses, normalized):
 
 
 def _log_weights(mass):
-    """Return the logs of the canonical weights that ``mass [... sets]`` gives to ∅ and the singletons.
-
-    The result is ``[... 1 + classes]``. A mass m(Ω) of 0 is raised to the smallest normal float.
-    """
+    """Return the logs ``[... 1 + classes]`` of the canonical weights of ∅ and the singletons in ``mass [... sets]``."""
     # m(Ω) = w(∅) Π_c w_c and m({c}) = m(Ω) (1/w_c - 1), so that w_c = m(Ω) / (m(Ω) + m({c})).
-    omega = jnp.maximum(mass[..., -1:], jnp.finfo(mass.dtype).tiny)
+    omega = jnp.maximum(mass[..., -1:], jnp.finfo(mass.dtype).tiny)  # traced masses may have m(Ω) = 0
     against = jnp.log1p(mass[..., 1:-1] / omega)
     return jnp.concatenate([jnp.log(omega) + jnp.sum(against, axis=-1, keepdims=True), -against], axis=-1)
 
 
 def _recombined(log_weights, normalized):
-    """Return the mass function ``[... sets]`` with the canonical weights whose logs are ``log_weights``.
-
-    These are in the form of `_log_weights`. With ``normalized`` the masses are divided by 1 - m(∅), and m(∅) is 0.
-    """
+    """Return the masses ``[... sets]`` with canonical weights as of `_log_weights`, divided by 1 - m(∅) or not."""
     # m({c}) = w(∅) (1 - w_c) Π_{j≠c} w_j, m(Ω) = w(∅) Π_j w_j, and m(∅) is the rest.
     log_empty = log_weights[..., :1]
     log_singles = log_weights[..., 1:]
     same_class = jnp.eye(log_singles.shape[-1], dtype=bool)
     # Sums over the other singletons, added directly: total minus own weight would cancel.
     log_scale = jnp.sum(jnp.where(same_class, 0.0, log_singles[..., None, :]), axis=-1)
-    # Normalised, w(∅) cancels; with the largest weight factored out instead, the masses add to 1 or more.
+    # Normalised, w(∅) cancels. The largest Π_{j≠c} w_j is factored out instead, so that the masses add to 1 or more.
     factor = -lax.stop_gradient(jnp.max(log_scale, axis=-1, keepdims=True)) if normalized else log_empty
     singles = jnp.exp(factor + log_scale) * -jnp.expm1(log_singles)
     omega = jnp.exp(factor + jnp.sum(log_singles, axis=-1, keepdims=True))
     masses = jnp.concatenate([singles, omega], axis=-1)
-    total = jnp.sum(masses, axis=-1, keepdims=True)
+    total = jnp.sum(masses, axis=-1, keepdims=True)  # 1 - m(∅), unless a factor was taken out
     if normalized:
         return jnp.concatenate([jnp.zeros_like(total), masses / total], axis=-1)
     return jnp.concatenate([not_negative(1 - total), masses], axis=-1)
@@ -272,8 +256,7 @@ def pignistic(masses: Float[Array, "... sets"]) -> Float[Array, "... classes"]:
 
     Notes
     -----
-    Total conflict, m(∅) = 1: uniform, and gradient 0 there; elsewhere smooth. 1 - m(∅) is added up from the other
-    masses, which keeps its digits near total conflict.
+    Total conflict, m(∅) = 1: uniform, and gradient 0 there; elsewhere smooth. Precise near total conflict too.
 
     References
     ----------
@@ -299,10 +282,9 @@ def _pignistic(masses):
 
 
 def checked(masses: Array | np.ndarray, *, trees: bool = False) -> Float[Array, "... sets"]:
-    """Return ``masses [... sets]`` as floats; raise a ValueError unless they are >= 0 and add to 1.
+    """Return ``masses [... sets]`` as floats; raise a ValueError unless they are ≥ 0 and add to 1.
 
-    There must be at least four sets, and with ``trees`` an axis of trees, which is not empty. Traced values are not
-    checked.
+    There must be four sets or more, and with ``trees`` an axis of trees before them. Traced values are not checked.
     """
     check_numbers("masses", masses)
     masses = copy_in(masses)

@@ -42,10 +42,9 @@ class Answer(NamedTuple):
 
     @property
     def predicted(self) -> Int[Array | np.ndarray, "..."]:
-        """The class with the largest class score (the lowest index on ties).
+        """The class with the largest class score (the lowest index on ties); a NumPy array if the scores are.
 
-        Where all class scores are -inf, since every class is vetoed, it is the most probable class. The result is a
-        NumPy array if the scores are.
+        Where every class is vetoed (all class scores are -inf), it is the most probable class.
         """
         xp = np if isinstance(self.class_scores, np.ndarray) else jnp
         scores = self.class_scores
@@ -62,8 +61,7 @@ class Answer(NamedTuple):
     def columns(self, output: str) -> dict[str, np.ndarray]:
         """Return the NumPy array that the name ``output`` stands for, as the dictionary ``{output: array}``.
 
-        "class" stands for `predicted`, "probability" for `probability`. "score" stands for the `margin` of two classes,
-        or the class scores of more.
+        "score" stands for the `margin` of two classes, or the class scores of more.
         """
         if output == "class":
             return {output: np.asarray(self.predicted)}
@@ -74,18 +72,12 @@ class Answer(NamedTuple):
 
     @classmethod
     def from_shares(cls, shares: Array, class_scores: Array, score: Array | None) -> "Answer":
-        """Return an answer with ``class_scores``, a ``score``, and ``shares`` as its probabilities.
-
-        The logarithms of the probabilities are finite (`floored_log`).
-        """
+        """Return an answer with ``class_scores``, a ``score``, and ``shares`` as its probabilities."""
         return cls(class_scores, score, shares, floored_log(shares))
 
     @classmethod
     def from_log_evidence(cls, log_evidence: Array) -> "Answer":
-        """Return an answer whose class scores are ``log_evidence``, and whose probabilities are their softmax.
-
-        The score is the difference of the two class scores; None for more than two classes.
-        """
+        """Return an answer whose class scores are ``log_evidence``, and whose probabilities are their softmax."""
         score = margin(log_evidence) if log_evidence.shape[-1] == 2 else None
         log_probability = log_softmax(log_evidence)
         return cls(log_evidence, score, jnp.exp(log_probability), log_probability)
@@ -94,8 +86,8 @@ class Answer(NamedTuple):
 def margin(class_scores: Float[Scores, "... 2"]) -> Float[Scores, "..."]:
     """Return the class score of class 1 minus that of class 0: the number to rank instances by.
 
-    With many trees the published scores, differences of masses or products, vanish or round to 1 or -1. Then different
-    instances tie. Margins of class scores keep their order. Raises a ValueError unless there are two classes.
+    With many trees published scores, which are differences of masses or of products, round to 0, 1 or -1: instances
+    tie. Margins of class scores keep their order. Raises a ValueError unless there are two classes.
 
     Parameters
     ----------
@@ -119,10 +111,10 @@ def margin(class_scores: Float[Scores, "... 2"]) -> Float[Scores, "..."]:
 
 
 def read_answer(answer: PyTree, readout: str | None) -> PyTree:
-    """Return a combiner's answer with each `Answer` in it replaced by one of its fields, named ``readout``.
+    """Return a combiner's answer with each `Answer` in it replaced by its field ``readout``, unless that is None.
 
-    ``answer`` is an `Answer`, or a pytree of such answers and other values, which stay. If ``readout`` is None, it is
-    returned as it is. Raises a ValueError if an answer does not have that field.
+    ``answer`` is an `Answer`, or a pytree of such answers and other values, which stay. Raises a ValueError if an
+    `Answer` has no such field.
     """
     if readout is None:
         return answer
@@ -138,7 +130,8 @@ def _is_answer(node: Any) -> bool:
 
 
 def _check_readout(answer: PyTree, answers: list[Answer], readout: str) -> None:
-    """Raise a ValueError if one of ``answers``, all that a combiner's ``answer`` holds, lacks the field ``readout``."""
+    """Raise a ValueError if an `Answer` among ``answers``, those within ``answer``, lacks the field ``readout``."""
+    # Class scores are read where a combiner is called, which returns other answers whole.
     if readout != "class_scores" and not answers:
         raise ValueError(
             f"this combiner has no {readout}: it answers with {kind_of(answer)}, not with an Answer. Call it directly."
@@ -155,7 +148,7 @@ def _check_readout(answer: PyTree, answers: list[Answer], readout: str) -> None:
 
 
 def kind_of(answer: Any) -> str:
-    """Return the type of a combiner's answer in words, for messages: "an array" for arrays, traced ones included."""
+    """Return the type of a combiner's answer in words, for messages: "an array" for all kinds of arrays."""
     return "an array" if isinstance(answer, jax.Array | np.ndarray) else type(answer).__name__
 
 
@@ -194,8 +187,7 @@ def combine_counts(
 ) -> PyTree:
     """Return a combiner's answer for the counts of leaves; unless ``readout`` is None, only that field of it.
 
-    Leaves are lifted tree by tree, and the trees whose ``mask`` is True are merged (all of them if it is None). Raises
-    a ValueError if there are no trees.
+    Trees count where ``mask`` is True, or all if it is None. Raises a ValueError if there are no trees.
     """
     *leading_shape, n_trees, n_classes = counts.shape
     if n_trees == 0:
@@ -219,7 +211,6 @@ def combine_counts(
 def lift_tree(combiner: PyTree, counts: Num[Array, "rows classes"]) -> PyTree:
     """Return the statistic that ``combiner.lift`` makes of one tree's leaves, in the types that merges take.
 
-    Planes of exact sums keep their type, all others become floats. A scalar that is collected gets an entry per leaf.
     Raises a ValueError if a plane is neither a scalar nor has one entry per leaf along its first axis.
     """
     stat = combiner.lift(counts)
@@ -234,12 +225,12 @@ def lift_tree(combiner: PyTree, counts: Num[Array, "rows classes"]) -> PyTree:
             )
     kinds = merge_kinds(combiner.merge, stat)
     planes, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, stat))
-    # Only exact sums keep integers: other merges carry floats.
+    # Only exact sums keep integers: the carries of other merges are floats.
     planes = [
         plane if kind == "exact_sum" else plane.astype(float_dtype(plane))
         for kind, plane in zip(kinds, planes, strict=True)
     ]
-    # What is collected is kept for each instance.
+    # A collected plane has a value for each instance, even if it is the same for all of them.
     planes = [
         jnp.broadcast_to(plane, (n_rows,)) if kind == "collect" and plane.ndim == 0 else plane
         for kind, plane in zip(kinds, planes, strict=True)
@@ -248,10 +239,10 @@ def lift_tree(combiner: PyTree, counts: Num[Array, "rows classes"]) -> PyTree:
 
 
 def merged(combiner: PyTree, stat: PyTree, passing: Bool[Array, "trees rows"] | None) -> PyTree:
-    """Return the statistic ``stat`` of many trees merged into that of all, tree by tree in their order.
+    """Return the statistic ``stat`` of single trees merged over all trees, in their order.
 
-    Arrays of ``stat`` are ``[trees rows ...]``, its scalars ``[trees]``; the result has no axis of trees. ``passing``
-    is True where a tree counts for a row; None if all trees count.
+    Arrays of ``stat`` are ``[trees rows ...]``, its scalars ``[trees]``. ``passing`` is True where a tree counts for a
+    row; None if all trees count.
     """
     planes, structure = jax.tree.flatten(stat)
     merging = Merging.of(combiner.merge, stat)
@@ -275,21 +266,16 @@ MANY = 32
 
 
 def lifted_together(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
-    """Return how many of the count vectors ``counts`` are lifted in one call: a divisor of their number.
-
-    Thus all calls have one shape, and one compiled program.
-    """
+    """Return how many of the count vectors ``counts`` are lifted in one call: a divisor of their number."""
+    # Thus all calls have one shape, and one compiled program.
     n_rows, n_classes = counts.shape
     lengths = [_length(combiner, counts)] if n_classes > MANY else [_LONG, _SHORT]
-    # The first length that divides the number of vectors; the number itself always does.
+    # The number of vectors itself is last, and divides itself.
     return next(length for length in (*lengths, n_rows) if n_rows % length == 0)
 
 
 def lift_rows(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> PyTree:
-    """Return the statistic of distinct count vectors, which all trees share: planes ``[distinct ...]``, or scalars.
-
-    Each call lifts `lifted_together` of the vectors ``counts``, which must not be traced.
-    """
+    """Return the statistic of distinct count vectors that are not traced: planes ``[distinct ...]``, or scalars."""
     length = lifted_together(combiner, counts)
     if length == len(counts):
         return _lift_rows_once(combiner, counts)
@@ -305,20 +291,19 @@ def lift_rows(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> PyTre
 def _length(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
     """Return how many of the count vectors ``counts`` to lift in one call where classes are more than `MANY`.
 
-    It is a power of two, at most `_SHORT`. Raises a ValueError if the statistics of all vectors would not fit into
-    memory.
+    Raises a ValueError if the statistics of all vectors would not fit into memory.
     """
     n_rows, n_classes = counts.shape
     stat_shapes = jax.eval_shape(_lift_rows_once, combiner, jax.ShapeDtypeStruct((1, n_classes), counts.dtype))
-    # The numbers that one vector is lifted to, and the counts that it is lifted from.
-    lifted = max(n_classes, *(math.prod(plane.shape) for plane in jax.tree.leaves(stat_shapes)))
-    if n_rows * lifted > _MOST_LIFTED:
+    # For each vector, the numbers that it is lifted to or the counts that it is lifted from, whichever are more.
+    n_numbers = max(n_classes, *(math.prod(plane.shape) for plane in jax.tree.leaves(stat_shapes)))
+    if n_rows * n_numbers > _MOST_LIFTED:
         raise ValueError(
-            f"{type(combiner).__name__} of {n_classes} classes makes {lifted} numbers of each leaf, and there are "
-            f"{n_rows} distinct ones (padded): {n_rows * lifted * 4 / 2**30:.0f} GB. Pass a combiner that compares no "
-            "pairs of classes, such as Mean or Pooling, or a forest with fewer leaves."
+            f"{type(combiner).__name__} of {n_classes} classes makes {n_numbers} numbers of each leaf, and there are "
+            f"{n_rows} distinct ones (padded): {n_rows * n_numbers * 4 / 2**30:.0f} GB. Pass a combiner that compares "
+            "no pairs of classes, such as Mean or Pooling, or a forest with fewer leaves."
         )
-    n_vectors = max(_LIFTED_NUMBERS // lifted, 1)
+    n_vectors = max(_LIFTED_NUMBERS // n_numbers, 1)
     return min(_SHORT, 1 << n_vectors.bit_length() - 1)  # the largest power of two up to ``n_vectors``
 
 
@@ -326,14 +311,11 @@ def _length(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
 
 
 def tree_axes(combiner: PyTree) -> PyTree:
-    """Return the pytree ``in_axes`` by which `jax.vmap` maps a combiner over trees.
-
-    It has 0 for each array of a tree field, and None for all other leaves of the combiner.
-    """
+    """Return the ``in_axes`` by which `jax.vmap` maps a combiner over trees: 0 for arrays of tree fields, else None."""
 
     def axis(path, leaf):
         """Return 0 if the leaf at this path has an axis of trees in front, else None."""
-        holder: Any = combiner
+        holder: Any = combiner  # in which the next key of the path is looked up
         for key in path:
             if isinstance(key, jax.tree_util.GetAttrKey):
                 fields = {field.name: field for field in getattr(holder, "__dataclass_fields__", {}).values()}
@@ -396,7 +378,7 @@ def warn_if_sizes_are_lost(combiner: PyTree, counts: Num[Array, "... classes"]) 
 
 
 def check_own_scorers(combiner: PyTree, counts: Num[Array, "... classes"]) -> None:
-    """Raise a ValueError if a user's own scorer gives one of these leaves a score beyond its `score_bound`.
+    """Raise a ValueError if a scorer that a user wrote gives one of these leaves a score beyond its `score_bound`.
 
     Probabilities made of such scores would be clipped in silence. Traced scorers and counts are not checked.
     """
@@ -413,9 +395,9 @@ def check_own_scorers(combiner: PyTree, counts: Num[Array, "... classes"]) -> No
             continue
         if scores.size and np.abs(scores).max(initial=0, where=~np.isnan(scores)) > bound * (1 + 1e-4):
             index = np.unravel_index(np.nanargmax(np.abs(scores)), scores.shape)
+            leaf = np.asarray(leaves)[index[: leaves.ndim - 1]]  # an index of scores may end with a class
             raise ValueError(
-                f"the scorer {getattr(scorer.func, '__name__', 'of the combiner')} gives the leaf "
-                f"{np.asarray(leaves)[index[: leaves.ndim - 1]].tolist()} the score {scores[index]:.6g}; scores up to "
-                f"±{bound:.6g} read as probabilities. Declare how far they reach, @jaxunc.scorers.scorer(width=…): inf "
-                "for scores without a bound, which have no probability."
+                f"the scorer {getattr(scorer.func, '__name__', 'of the combiner')} gives the leaf {leaf.tolist()} the "
+                f"score {scores[index]:.6g}; scores up to ±{bound:.6g} read as probabilities. Declare how far they "
+                "reach, @jaxunc.scorers.scorer(width=…): inf for scores without a bound, which have no probability."
             )

@@ -55,7 +55,7 @@ CONFIGURED: dict[str, tuple[str, Mapping[str, Any]]] = {
     "cautious-p": ("cautious", _PRIOR),
 }
 """Combiners with preset options: a key of `COMBINERS` and the options, by the names that comparisons show. The ending
--p: against the forest's prior instead of one half; -pls: of plausibility scores."""
+-p stands for the forest's prior instead of one half, -pls for plausibility scores."""
 
 
 def combiner_by_name(
@@ -107,6 +107,8 @@ def combiner_by_name(
     combiner_class = COMBINERS[kind]
     options = {**preset, **options}
     if combiner_class is OneVsRest:
+        if prior is None:
+            raise TypeError(f"prior=None, but combiner {name!r} needs the forest's prior [classes]; pass forest.prior.")
         return _one_vs_rest(options, np.asarray(prior, float), n_samples)
     if isinstance(options.get("scorer"), str):
         options["scorer"] = _scorer(options.pop("scorer"), options.pop("scorer_options", {}), prior, n_samples)
@@ -124,22 +126,21 @@ def combiner_by_name(
 
 
 def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVsRest:
-    """Return the `OneVsRest` that ``options`` describe, and pop "rule" and "priors" from these.
+    """Return the `OneVsRest` that the ``options`` of `combiner_by_name` describe; pop "rule" and "priors" from them.
 
-    "rule" names the binary combiner, which gets all further options, and "priors" the probabilities of the single
-    classes. ``prior`` is the forest's prior ``[classes]``, and ``n_samples`` is as for `combiner_by_name`.
+    ``prior`` is the forest's prior ``[classes]``, and ``n_samples`` is as for `combiner_by_name`.
     """
     rule_name = options.pop("rule", "dempster")
     priors = options.pop("priors", "even")
 
     def binary_rule(class_prior: float) -> Combiner:
-        """Return the combiner of a class against all others, where the class has this prior."""
+        """Return the combiner of a class with this prior against all others."""
         pair = [1 - class_prior, class_prior]
         return combiner_by_name(rule_name, options, prior=pair, n_samples=n_samples)
 
     if isinstance(priors, str):
         check_one_of("priors", priors, ("even", "forest"))
-        if priors == "even":
+        if priors == "even":  # a single combiner serves all classes
             return OneVsRest(binary_rule(1 / len(prior)))
         priors = prior
     priors = np.asarray(priors, float)
@@ -154,10 +155,9 @@ def _missing(parameters: Mapping[str, inspect.Parameter], options: Mapping[str, 
 
 
 def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callable:
-    """Return the scorer ``name`` as a `Partial` with its ``settings``.
+    """Return the scorer ``name`` as a `Partial` with its ``settings``, or raise a ValueError if they do not fit.
 
-    A setting that is the word "forest" becomes ``prior``, and the scorer `ucb` gets ``n_samples``, too. Raises a
-    ValueError if the scorer or a setting is unknown, or a setting is missing.
+    A setting that is the word "forest" becomes ``prior``, and the scorer `ucb` gets ``n_samples``, too.
     """
     scorer = SCORERS[check_name("scorer", name, SCORERS)]
     parameters = dict(inspect.signature(scorer).parameters)
@@ -177,10 +177,7 @@ def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callabl
 
 
 def check_name(argument: str, name, names: Iterable[str]) -> str:
-    """Return ``name`` if it is one of ``names``; else raise a ValueError that suggests the nearest and lists all.
-
-    The message calls the name ``argument``.
-    """
+    """Return ``name`` if it is one of ``names``; else raise a ValueError that suggests the nearest and lists all."""
     names = list(names)
     if isinstance(name, str) and name in names:
         return name

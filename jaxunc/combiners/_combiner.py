@@ -1,7 +1,7 @@
 """The contract of a combiner: lift → merge → finish.
 
-`Combiner` is that contract, and its methods answer for counts ``[... trees classes]``. `learned_field` and `tree_field`
-declare its numbers. The steps from counts to answers are in `_answer`, the merges in `_merge`.
+`learned_field` and `tree_field` declare a combiner's numbers. The steps from counts to answers are in `_answer`, the
+merges in `_merge`.
 """
 
 import abc
@@ -36,8 +36,8 @@ class Combiner(PickledModule, Generic[AnswerT]):
     Subclass it, declare settings as fields, and write three things (an example in twenty lines: ``docs/combiners.md``):
 
     * ``lift(counts [... classes])`` → a pytree, the *statistic* that one leaf contributes. It depends on the counts of
-      one leaf of one tree alone. Each array of it is a *plane*: the leading axes ``[...]`` of the counts, and further
-      ones if the combiner needs them. A scalar is the same for every leaf of the tree.
+      one leaf of one tree alone. Each array of it is a *plane*: it has the axes ``[...]`` of the counts in front, and
+      further ones if the combiner needs them. A scalar is the same for every leaf of the tree.
     * ``merge`` → how the statistics of trees merge: ``"sum"``, ``"exact_sum"``, ``"min"``, ``"max"`` or ``"collect"``,
       for all planes or as a pytree prefix of the statistic. Sums are compensated. An exact sum (of floats, or of
       integers ≥ 0) reaches `finish` as a `jaxunc.combiners.TwoFloat`, without any rounding for counts: ``.value`` is
@@ -140,10 +140,7 @@ class Combiner(PickledModule, Generic[AnswerT]):
         return self._combine(counts, "log_probability")
 
     def _combine(self, counts: Any, readout: str | None) -> Any:
-        """Return the field ``readout`` of the answer for counts ``[... trees classes]``, or all of it if that is None.
-
-        Raises a ValueError if the counts are invalid, or the answer has no such field.
-        """
+        """Return the answer for counts ``[... trees classes]``, or its field ``readout`` unless that is None."""
         counts = as_counts(counts)
         check_class_axis(counts)
         if counts.ndim < 2:
@@ -157,15 +154,15 @@ class Combiner(PickledModule, Generic[AnswerT]):
         return combine_counts(self, counts, readout)
 
     def _within(self) -> Iterator["Combiner"]:
-        """Return an iterator over the combiners in this one's fields, but not over those that they hold in turn."""
+        """Return an iterator over the combiners in this one's fields, without those that they hold in turn."""
         values = jax.tree.leaves(vars(self), is_leaf=lambda value: isinstance(value, Combiner))
         return (value for value in values if isinstance(value, Combiner))
 
     def _own_scorers(self) -> Iterator[tuple[Partial, tuple[str, ...]]]:
         """Yield the scorers that users wrote, each with the names of the count sets that it gets.
 
-        They are the field ``scorer`` of this combiner and of all combiners within it. A combiner that hands its scorer
-        other numbers than a leaf's counts yields none.
+        They are the field ``scorer`` of this combiner and of all combiners within it. A combiner that hands scorers
+        other numbers than a leaf's counts overrides this, to yield none.
         """
         scorer = vars(self).get("scorer")
         count_sets = self.count_sets
@@ -173,7 +170,7 @@ class Combiner(PickledModule, Generic[AnswerT]):
             yield scorer, count_sets
         for combiner in self._within():
             for scorer, names in combiner._own_scorers():
-                # A combiner that names other count sets hands on the counts that it gets.
+                # If this combiner declares other count sets than the one within, it hands on the counts of its own.
                 yield scorer, names if set(names) <= set(count_sets) else count_sets
 
 
@@ -210,8 +207,8 @@ def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: floa
         logarithm of a positive number, or of log odds (``"unit"`` and simplexes). Learning adds half the squared move
         in this unit to the sum of losses over instances, so few instances move a value little.
     nearest
-        Distance from a bound of the domain at which learning starts if the value lies on that bound, since nothing
-        would pull it away from the bound.
+        Distance from a bound of the domain at which learning starts if the value lies on that bound, where it would
+        stay else.
     **kwargs
         Further arguments of `equinox.field`.
 

@@ -23,10 +23,10 @@ EachT = TypeVar("EachT")
 
 
 class Together(Combiner[dict[str, EachT]]):
-    """Several combiners at once: their planes side by side, each with its own merge.
+    """Several combiners at once, answering with a dictionary of their answers.
 
-    ``Together(mean=Mean(), eva=EvidenceAccumulation(prior))`` answers with a dictionary of their answers.
-    Raises a ValueError without combiners, a TypeError for anything that is not a `Combiner`.
+    An example is ``Together(mean=Mean(), eva=EvidenceAccumulation(prior))``. Raises a ValueError without combiners, a
+    TypeError for anything that is not a `Combiner`.
 
     Parameters
     ----------
@@ -59,10 +59,7 @@ class Together(Combiner[dict[str, EachT]]):
 
 
 def as_combiner(value: Any) -> Combiner:
-    """Return ``value`` if it is a `Combiner`, or `Together` of it if it maps names to combiners.
-
-    Raises a TypeError for anything else.
-    """
+    """Return ``value`` if it is a `Combiner`, `Together` of it if it maps names to combiners, or raise a TypeError."""
     if isinstance(value, Mapping):
         for key, combiner in value.items():
             if not isinstance(key, str):
@@ -76,10 +73,9 @@ def as_combiner(value: Any) -> Combiner:
 
 
 def lift_each(several: Any, counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
-    """Return the statistic of each combiner in ``several.rules``, by its name.
+    """Return the statistic of each combiner in ``several.rules``, by its name, from the columns that it reads.
 
-    ``several`` is a combiner made of others. In ``counts`` its count sets stand side by side, and each of the others
-    gets the columns of those that it reads.
+    In ``counts`` the count sets of ``several``, a combiner made of others, stand side by side.
     """
     count_sets = several.count_sets
     return {name: rule.lift(columns_of(counts, count_sets, rule.count_sets)) for name, rule in several.rules.items()}
@@ -90,14 +86,14 @@ class Stack(Combiner[Answer]):
 
     .. math:: P(c) = \sum_i v_i P_i(c)
 
-    Where rows do not tell which of two combiners is better, their average loses little against the better one. In any
-    row its log loss is at most log 1/v_i above that of combiner i. Its mean log loss is often below both.
+    P_i are the probabilities of combiner i, and v_i is its weight. Where rows do not tell which of two combiners is
+    better, their average loses little against the better one. In any row its log loss is at most log 1/v_i above that
+    of combiner i. Its mean log loss is often below both.
 
     Parameters
     ----------
     rules
-        Combiners with probabilities: by name, or a sequence, where names are positions (``"0"``, ``"1"``, …). Each
-        reads the count sets that it names (`Combiner.count_sets`).
+        Combiners with probabilities: by name, or a sequence, where names are positions (``"0"``, ``"1"``, …).
     weights
         v, adding to 1, one number per combiner ``[rules]`` in the order of ``rules``. Default: all alike.
 
@@ -157,10 +153,7 @@ class Stack(Combiner[Answer]):
         return lift_each(self, counts)
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the answer with the average of the combiners' probabilities, from their merged statistics.
-
-        Raises a ValueError if a combiner has no probabilities.
-        """
+        """Return the answer with the average of the combiners' probabilities, from their merged statistics."""
         log_shares = []
         for name, rule in self.rules.items():
             answer = rule.finish(stat[name])
@@ -168,9 +161,9 @@ class Stack(Combiner[Answer]):
                 raise ValueError(f"rules[{name!r}] ({type(rule).__name__}) has no probabilities to average.")
             log_shares.append(answer.log_probability)
         stacked = jnp.stack(log_shares, axis=-1)
-        # Averaged from logarithms, so that probabilities below the smallest float count, too.
-        log_share = log_average(stacked, self.weights.astype(stacked.dtype))
-        log_share = log_softmax(log_share)  # the shares add to 1 but for rounding: normalised anew
+        # From logarithms, so that probabilities below the smallest float count, too. The average is normalised anew,
+        # since it adds to 1 but for rounding.
+        log_share = log_softmax(log_average(stacked, self.weights.astype(stacked.dtype)))
         score = margin(log_share) if log_share.shape[-1] == 2 else None
         return Answer(log_share, score, jnp.exp(log_share), log_share)
 
@@ -225,7 +218,7 @@ class Weighted(Combiner[AnswerT]):
 
         def weigh(plane: Array):
             """Return a plane of the statistic times the weight."""
-            # A veto (-inf) stays a veto unless the weight is 0; a product would be NaN there, or in its gradient.
+            # A veto (-inf) stays a veto unless the weight is 0. As a product it, or its gradient, would be NaN.
             plane = jnp.asarray(plane).astype(float_dtype(plane, self.weights))
             is_veto = jnp.isinf(plane)
             return jnp.where(is_veto & (self.weights > 0), plane, jnp.where(is_veto, 0, plane) * self.weights)
@@ -247,8 +240,8 @@ class Calibrated(Combiner[Answer]):
     .. math:: P'(c) \propto \sigma\big(s_c \log \frac{\bar P(c)}{1 - \bar P(c)} + b_c\big), \qquad
               \bar P(c) = \min(\max(P(c), \epsilon), 1 - \epsilon)
 
-    One scale for all classes is the inverse of a temperature. With a bias per class it is Platt's scaling of two
-    classes; with a scale per class too, vector scaling. The defaults leave the combiner's answer as it is but for clip.
+    P are the combiner's probabilities. One scale for all classes is the inverse of a temperature. With a bias per class
+    it is Platt's scaling of two classes; with a scale per class too, vector scaling. The defaults only clip.
 
     Parameters
     ----------
@@ -316,11 +309,7 @@ class Calibrated(Combiner[Answer]):
         return self.rule.lift(counts)
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the answer of ``rule`` to the merged statistic, with calibrated probabilities.
-
-        Raises a TypeError if the answer is no `Answer`. Raises a ValueError if it has no probabilities, or if the scale
-        or the bias is for another number of classes.
-        """
+        """Return the answer of ``rule`` to the merged statistic, with calibrated probabilities."""
         answer = self.rule.finish(stat)
         name = type(self.rule).__name__
         if not isinstance(answer, Answer):
@@ -333,13 +322,12 @@ class Calibrated(Combiner[Answer]):
                 raise ValueError(f"{field} has shape {value.shape}; {name} has {log_share.shape[-1]} classes.")
         scale, bias, clip = (number.astype(log_share.dtype) for number in (self.scale, self.bias, self.clip))
         if self.one_vs_rest:
-            # Each class against the rest has a logistic model. The models' log probabilities are evidence, normalised.
             # Logarithms are clipped: a float tells 1 - ε from 1 by its logarithm, however small ε.
             clip = jnp.maximum(clip, jnp.finfo(clip.dtype).tiny)
             log_share = jnp.clip(log_share, jnp.log(clip), jnp.log1p(-clip))
             logit = log_share - jnp.log(-jnp.expm1(log_share))
             return Answer.from_log_evidence(log_sigmoid(scale_and_move(logit, scale, bias)))
-        # The inner `where` keeps log(0) out of the gradient when nothing is clipped, and then a veto, too.
+        # If ε is 0, nothing is clipped: the floor is -inf, and neither log(0) nor a veto may enter the gradient.
         floor = jnp.where(clip > 0, jnp.log(jnp.where(clip > 0, clip, jnp.ones_like(clip))), -jnp.inf)
         log_share = jnp.maximum(log_share, floor)
         vetoed = jnp.isneginf(log_share)

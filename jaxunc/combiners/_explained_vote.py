@@ -39,14 +39,14 @@ class ExplainedVote(Combiner[Explanation]):
     r"""Explanation of a `GeneralizedVote`: which trees are for each class or abstain, and up to which s it decides.
 
     A class c' is rejected if half of the mass or more prefers another class c to it. As s grows, a tree can only lose
-    preferences. So for equal and leaf-size masses the largest s that rejects c' is an order statistic: a weighted
-    quantile of the trees' leads over c'. With the masses m_t of the trees, and the counts n_t of their leaves:
+    preferences. So for equal and leaf-size masses the largest s at which c' is rejected is a weighted quantile of the
+    trees' leads over c'. With the masses m_t of the trees, and the counts n_t of their leaves:
 
     .. math:: s_{c \succ c'} = \max \Big\{ d : \sum_t m_t [n_{t,c} - n_{t,c'} \ge d] \ge \tfrac12 \sum_t m_t \Big\},
               \qquad s_{c'} = \max_c s_{c \succ c'}
 
-    It is 0 if that is not positive. With two classes, class 0 needs more than half to reject class 1. The decision is a
-    single class for s in (s₍₁₎, s₍₂₎], the least and the second least s_c'. For two classes the least is always 0.
+    s_c' is 0 if that is not positive. With two classes, class 0 needs more than half to reject class 1. The decision is
+    a single class for s in (s₍₁₎, s₍₂₎], the least and the second least s_c'. For two classes the least is always 0.
 
     Parameters
     ----------
@@ -103,9 +103,8 @@ class ExplainedVote(Combiner[Explanation]):
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
         """Return what a tree contributes to the vote, as a dictionary with three entries.
 
-        ``support`` is the tree's mass by class: all of it is at the class that the tree prefers to all others.
-        ``total`` is its mass. ``trees`` has what is collected: the tree's leads by pair of classes, whether it
-        abstains, and its mass if that is the leaf's size.
+        ``support`` is the tree's mass by class, at the class that it prefers to all others. ``total`` is its mass.
+        ``trees`` is collected: the leads by pair of classes, whether it abstains, and its mass if that is leaf size.
         """
         pieces = tree_mass(counts, self.s.astype(float_dtype(counts, self.s)), self.mass)
         off_diagonal = ~jnp.eye(counts.shape[-1], dtype=bool)
@@ -136,10 +135,7 @@ class ExplainedVote(Combiner[Explanation]):
 
 
 def _as_collected(pieces: dict[str, Array]) -> dict[str, Array]:
-    """Return the masses ``pieces``, which `tree_mass` made, as planes that keep their value as float32.
-
-    Integers in one piece, ``units``, become two halves of 16 bits, ``low`` and ``high``. Other pieces stay.
-    """
+    """Return masses in ``pieces`` of `tree_mass` in such pieces as float32 holds: integers in halves of 16 bits."""
     units = pieces.get("units")
     if units is None or not jnp.issubdtype(units.dtype, jnp.integer):
         return pieces
@@ -149,8 +145,8 @@ def _as_collected(pieces: dict[str, Array]) -> dict[str, Array]:
 def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], total: TwoFloat) -> Float[Array, "..."]:
     """Return the largest s at which the vote decides for a single class, 0 if it does so at none.
 
-    ``leads`` are the trees' leads by pair of classes, NaN where a tree is masked. ``mass`` has the trees' masses
-    ``[... trees]`` as `_as_collected` makes them, and is empty if they are equal. ``total`` is the sum of all masses.
+    ``leads`` are NaN where a tree is masked. ``mass`` has the trees' masses ``[... trees]`` in the pieces of
+    `_as_collected`, none if masses are equal. ``total`` is the sum of all masses.
     """
     is_present = ~jnp.isnan(leads)
     masses = {name: jnp.where(is_present, piece[..., None], 0) for name, piece in mass.items()}
@@ -162,7 +158,7 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
     no_lead = jnp.zeros(lead_at_half.shape[:-1], leads.dtype)  # of a class over itself
     # The largest s that rejects each class is that of the class with the largest such lead over it.
     rejected_up_to = jnp.max(matrix(jnp.maximum(lead_at_half, 0.0), no_lead), axis=-2)
-    # The answer is a single class while all others are rejected: up to the second smallest of the classes' s.
+    # A single class is left where all others are rejected: beyond the least of the classes' s, up to the second.
     least, second = jnp.moveaxis(jnp.sort(rejected_up_to, axis=-1)[..., :2], -1, 0)
     return jnp.where(second > least, second, 0.0)
 
@@ -172,43 +168,38 @@ def _leads_at_half(
 ) -> Float[Array, "... pairs"]:
     """Return for each pair of classes the largest s at which half of the total mass prefers its first class.
 
-    The masses of the trees are added by descending lead until they reach half. The lead of the tree that reaches it is
-    that s; it is 0 if there is no mass. ``masses`` are the trees' masses ``[... trees pairs]``, in pieces as
-    `_as_collected` makes them, and ``total`` is the sum of all.
+    ``masses`` are the trees' masses ``[... trees pairs]`` in the pieces of `_as_collected`, and ``total`` is their sum.
     """
+    # Masses are added by descending lead. The lead of the tree with which they reach half is that s.
     order = jnp.argsort(-leads, axis=-2)  # NaN last
 
     def in_order(by_tree):
         """Return an array ``[... trees pairs]`` with the trees in front, by descending lead."""
         return jnp.moveaxis(jnp.take_along_axis(by_tree, order, axis=-2), -2, 0)
 
-    sequence = jax.tree.map(in_order, (leads, masses))
+    leads_in_order, masses_in_order = jax.tree.map(in_order, (leads, masses))
     names = sorted(masses)
     merging = Merging.of("exact_sum", masses)
     n_pairs = leads.shape[-1]
-    pair_shape = sequence[0].shape[1:]
+    pair_shape = leads_in_order.shape[1:]
     total_by_pair = TwoFloat(*(jnp.broadcast_to(part[..., None], pair_shape) for part in total))
     # Of two classes, class 0 needs more than half to reject class 1: that is the first pair.
     must_exceed = jnp.arange(n_pairs) < (1 if n_pairs == 2 else 0)
 
     def include(carry, tree):
-        """Add the mass of the next tree of each pair, and keep its lead if the sum reaches half with it.
-
-        ``carry`` holds the sums, whether they have reached half, and the leads that are kept. ``tree`` holds the leads
-        and the masses of the next trees.
-        """
-        sums, is_reached, largest = carry
+        """Add the mass of the next tree of each pair, and keep its lead if the sum reaches half with it."""
+        sums, is_reached, lead_at_half = carry
         lead, lead_masses = tree
         # Exact sums, as in the vote itself: half must be reached here for the same s as there.
         sums, _ = merging.include(sums, [lead_masses[name] for name in names])
         mass_so_far = total_of(dict(zip(names, merging.result(sums), strict=True)))
         excess = TwoFloat(2 * mass_so_far.high, 2 * mass_so_far.low).minus(total_by_pair).value
         reaches_half = (excess > 0) | ((excess == 0) & ~must_exceed)
-        return (sums, is_reached | reaches_half, jnp.where(reaches_half & ~is_reached, lead, largest)), None
+        return (sums, is_reached | reaches_half, jnp.where(reaches_half & ~is_reached, lead, lead_at_half)), None
 
     # Without any mass, half counts as reached from the start: the largest s stays 0.
     is_reached = jnp.broadcast_to(total_by_pair.high <= 0, pair_shape)
-    largest = jnp.zeros(pair_shape, leads.dtype)
-    start = merging.start([pair_shape for _ in names]), is_reached, largest
-    (_, _, largest), _ = lax.scan(include, start, sequence)
-    return largest
+    no_lead = jnp.zeros(pair_shape, leads.dtype)
+    start = merging.start([pair_shape for _ in names]), is_reached, no_lead
+    (_, _, lead_at_half), _ = lax.scan(include, start, (leads_in_order, masses_in_order))
+    return lead_at_half

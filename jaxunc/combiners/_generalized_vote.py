@@ -1,8 +1,7 @@
 """The vote of a cautious forest: trees whose intervals do not tell the classes apart abstain.
 
 `GeneralizedVote` is as published, `LearnedVote` has numbers that can be learned; both answer with a `Preference`. Last
-come the steps that both share with `ExplainedVote`: a tree's mass, in pieces that add up without rounding, and pairs
-of classes.
+come the steps that both share with `ExplainedVote`.
 """
 
 import dataclasses
@@ -53,8 +52,7 @@ class Preference(NamedTuple):
     def remaining(self) -> Bool[Array | np.ndarray, "... classes"]:
         """Whether each class remains: a class is rejected if half of the mass or more prefers another one to it.
 
-        It is what `jaxunc.decisions.nondominated` returns: a NumPy array if ``mass`` is one. Without mass, all classes
-        remain.
+        `jaxunc.decisions.nondominated` returns it: a NumPy array if ``mass`` is one. Without mass, all classes remain.
         """
         xp = np if isinstance(self.mass, np.ndarray) else jnp
         n_classes = self.mass.shape[-1]
@@ -130,9 +128,9 @@ class GeneralizedVote(Combiner[Preference]):
     within 1e-6 (float64: 1e-12) of the total is 0. Leaf sizes of weighted instances are floats, compared as such. An
     empty leaf abstains; if all are empty, masses of size and certainty have the total 0.
 
-    Merges C(C - 1) numbers, and one more for masses that vary: two classes cost little more than the mean. Of each
-    number one bit is looked up, and 32 bits are one word. Lifting takes some 16 C² bytes for each distinct vector of
-    counts, an answer 8 C² bytes. Gradient: of the masses of certainty alone.
+    Merges C(C - 1) numbers for C classes, and one more for masses that vary: two classes cost little more than a mean.
+    Lifting takes some 16 C² bytes for each distinct vector of counts, an answer 8 C² bytes. Gradient: of the masses of
+    certainty alone.
 
     References
     ----------
@@ -161,10 +159,7 @@ class GeneralizedVote(Combiner[Preference]):
         self.mass = mass
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the tree's mass, "total", and for each pair of classes its "mass" if it prefers the first, else 0.
-
-        Both are in the pieces of `tree_mass`.
-        """
+        """Return the tree's mass, "total", and by pair of classes its "mass" if it prefers the first, else 0."""
         pieces = tree_mass(counts, self.s.astype(float_dtype(counts, self.s)), self.mass)
         return {"mass": share_out(pieces, pairs(dominance(counts, self.s))), "total": pieces}
 
@@ -258,11 +253,10 @@ class LearnedVote(Combiner[Preference]):
         equal_masses = (self.size_power == 0) & (self.half_size == 0)
         mass_of_empty = jnp.where(equal_masses, jnp.ones_like(mass), jnp.zeros_like(mass))
         mass = jnp.where(size > 0, mass, mass_of_empty)
-        # How far each lead is beyond s decides, by the logistic function or exactly.
-        lead = pairs(cast(differences(counts))) - cast(self.s)
+        beyond_s = pairs(cast(differences(counts))) - cast(self.s)  # of each pair of classes
         is_soft = self.softness > 0
-        soft_preference = jax.nn.sigmoid(lead / cast(jnp.where(is_soft, self.softness, 1)))
-        preference = jnp.where(is_soft, soft_preference, (lead >= 0).astype(dtype))
+        soft_preference = jax.nn.sigmoid(beyond_s / cast(jnp.where(is_soft, self.softness, 1)))
+        preference = jnp.where(is_soft, soft_preference, (beyond_s >= 0).astype(dtype))
         return {"mass": mass[..., None] * preference, "total": mass}
 
     def finish(self, stat: PyTree) -> Preference:
@@ -280,10 +274,10 @@ def check_mass(mass: str) -> None:
 
 
 def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[str, Array]:
-    """Return the masses of the trees whose leaves hold ``counts``, in pieces that add up without rounding.
+    """Return the masses of trees whose leaves hold ``counts``, in pieces that add up without rounding.
 
-    The pieces are ``units``, or, of integers, limbs ``low`` and ``high`` with high · 2¹⁶ + low. ``mass`` is the kind of
-    mass; that of "certainty" depends on the strength ``s``, and is a rounded float.
+    The pieces are ``units``, or ``low`` and ``high`` of an integer high · 2¹⁶ + low. ``mass`` is the kind of mass, of
+    which "certainty" depends on the strength ``s``.
     """
     if mass == "equal":
         return {"units": jnp.ones(())}
@@ -293,7 +287,7 @@ def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[s
         if counts.shape[-1] == 2 and jnp.iinfo(counts.dtype).max < 1 << 31:
             return {"units": jnp.sum(counts.astype(jnp.uint32), axis=-1, dtype=jnp.uint32)}
         # The sum of many large counts may not fit 32 bits, so each count is split in two limbs, whose sums do fit.
-        counts = counts.astype(jnp.int32) if counts.dtype.itemsize < 4 else counts
+        counts = counts.astype(jnp.int32) if counts.dtype.itemsize < 4 else counts  # so that the mask fits
         limbs = {"low": counts & ((1 << _LIMB) - 1), "high": counts >> _LIMB}
         return {name: jnp.sum(limb, axis=-1, dtype=jnp.uint32) for name, limb in limbs.items()}
     size = sum_in_order(counts.astype(float_dtype(counts)))
@@ -301,10 +295,7 @@ def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[s
 
 
 def share_out(pieces: dict[str, Array], where: Bool[Array, "... k"]) -> dict[str, Array]:
-    """Return a tree's mass in those of k columns where ``where`` is true, and 0 in the others.
-
-    ``pieces`` is the mass as `tree_mass` returns it, and the result has the same pieces, ``[... k]``.
-    """
+    """Return a tree's mass, in the ``pieces`` of `tree_mass`, in each column where ``where`` is true, else 0."""
     return {name: jnp.where(where, piece[..., None], 0) for name, piece in pieces.items()}
 
 
@@ -317,10 +308,9 @@ def total_of(pieces: dict[str, TwoFloat]) -> TwoFloat:
 
 
 def beyond_half(mass: TwoFloat, total: TwoFloat, kind: Mass) -> Array:
-    """Return 2 ``mass`` - ``total``, by whose sign one sees whether a mass reaches half of the total.
+    """Return 2 ``mass`` - ``total``, whose sign tells whether a mass reaches half of the total; an exact half gives 0.
 
-    The difference is taken before the sums are rounded, so that an exact half gives 0. Masses of the ``kind``
-    "certainty" are rounded already: differences that may be due to rounding become 0.
+    Masses of the ``kind`` "certainty" are rounded: differences that may be due to rounding become 0.
     """
     excess = TwoFloat(2 * mass.high, 2 * mass.low).minus(total).value
     if kind != "certainty":
@@ -341,11 +331,8 @@ def pairs(by_pair: Shaped[Array, "... classes classes"]) -> Shaped[Array, "... p
 
 
 def matrix(by_pair: Float[Array, "... pairs"], diagonal: Float[Array, "..."]) -> Float[Array, "... classes classes"]:
-    """Return the matrices whose entries off the diagonal are ``by_pair``, row by row (the inverse of `pairs`).
-
-    All entries on the diagonal of a matrix are its number in ``diagonal``.
-    """
-    n_classes = (1 + math.isqrt(1 + 4 * by_pair.shape[-1])) // 2
+    """Return the matrices with ``by_pair`` off the diagonal, in the order of `pairs`, and ``diagonal`` all along it."""
+    n_classes = (1 + math.isqrt(1 + 4 * by_pair.shape[-1])) // 2  # C (C - 1) pairs, solved for C
     # In the flat matrix n_classes other entries lie between two entries of the diagonal: one is put before each row.
     rows = by_pair.reshape(*diagonal.shape, n_classes - 1, n_classes)
     diagonals = jnp.broadcast_to(diagonal[..., None, None], (*diagonal.shape, n_classes - 1, 1))

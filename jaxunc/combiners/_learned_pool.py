@@ -30,8 +30,8 @@ class LearnedPool(Combiner[Answer]):
     .. math:: P(c) = (1 - \epsilon) \frac{P_c^{s_c} e^{b_c}}{\sum_k P_k^{s_k} e^{b_k}} + \frac{\epsilon}{C}
 
     w_t are the counts of the leaf of tree t, N_t is their sum, and C the number of classes. Of two count sets, such as
-    in-bag and out-of-bag, w_t is a times the counts of the first plus those of the second. It starts as the mean, and
-    contains Laplace's and the m-estimate (m), pooling (α = 1, m = 0) and, as q falls towards 0, the logarithmic pool.
+    in-bag and out-of-bag, w_t is a times the counts of the first plus those of the second. The defaults are the mean.
+    The family contains Laplace's and the m-estimate (m), pooling (α = 1, m = 0) and, as q → 0, the logarithmic pool.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class LearnedPool(Combiner[Answer]):
         more certain.
     noise
         ε in [0, 1): the share of labels that are noise. It keeps a few wrong labels from making all answers less
-        certain. Where it is 0, learning starts at 1 %, and some noise may remain even if no label is wrong. A smaller
+        certain. Where it is 0, learning starts at 1 %, of which some may remain even if no label is wrong. A smaller
         start, or ``freeze=("noise",)``, leaves less.
     inbag_weight
         a ≥ 0: what an instance of the first count set (in-bag) counts, where one of the second (out-of-bag) counts 1.
@@ -71,7 +71,7 @@ class LearnedPool(Combiner[Answer]):
 
     Gradient: smooth in all numbers; where p = 0 and q < 1 (m = 0) the slope in m is infinite, and a large number here.
 
-    Streams classes + 1 planes. `describe` tells the learned numbers in sentences.
+    Streams C + 1 planes. `describe` tells the learned numbers in sentences.
 
     References
     ----------
@@ -144,7 +144,6 @@ class LearnedPool(Combiner[Answer]):
         """Return ``value``, one number or one per class, as an array in the prior's precision.
 
         Raises a ValueError for another shape, or for numbers outside of the interval ``within``, such as "[0, inf)".
-        Its message calls the value ``name``.
         """
         if np.ndim(value) and np.shape(value) != self.prior.shape:
             raise ValueError(
@@ -159,10 +158,7 @@ class LearnedPool(Combiner[Answer]):
         return self.reads
 
     def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
-        """Return a leaf's weight (N + m)^α ``[...]``, and its "power": the weight times p^q ``[... classes]``.
-
-        N is the leaf's size, p the leaf's share of a class, and α, m and q are the combiner's numbers.
-        """
+        """Return a leaf's "weight" (N + m)^α ``[...]``, and its "power": the weight times p^q ``[... classes]``."""
         n_classes = len(self.prior)
         dtype = float_dtype(counts, self.prior)
         if counts.shape[-1] != n_classes * len(self.reads):
@@ -199,6 +195,7 @@ class LearnedPool(Combiner[Answer]):
 
     def describe(self) -> str:
         """Return sentences that tell what the learned numbers do; they must not be traced."""
+        # A number near its neutral value is told as neutral, or left out.
         digits = lambda value: f"{float(np.asarray(value)):.3g}"
         weight_ratio = 10.0 ** float(self.size_power)
         power = float(self.mean_power)
@@ -223,11 +220,8 @@ class LearnedPool(Combiner[Answer]):
 
 
 def log_size_weight(size: Float[Array, "..."], power: Array) -> Float[Array, "..."]:
-    """Return log(``size``^``power``), the log weight of leaves, held within limits; weights beyond them are equal.
-
-    Within the limits weights are floats, and so is their sum over trees. For a power above 3.5 or below -3.5 the size
-    is divided by 256, a factor that all trees share. That puts 1 to 65 536 instances about the middle of the floats.
-    """
+    """Return log(``size``^``power``), the log weight of leaves, held where weights and their sums are floats."""
+    # Steep powers are those of size/256: a factor that all trees share puts sizes up to 65 536 amid the floats.
     is_steep = jnp.abs(power) > 3.5
     power = power.astype(size.dtype)
     limit = 0.875 * np.log(jnp.finfo(size.dtype).max)  # an eighth of the exponents is left to the sum
@@ -235,10 +229,7 @@ def log_size_weight(size: Float[Array, "..."], power: Array) -> Float[Array, "..
 
 
 def checked_names(reads) -> tuple[str, ...]:
-    """Return ``reads``, the names of one or two count sets, as a tuple.
-
-    Raises a TypeError unless it is a collection of strings, and a ValueError for another number of names or equal ones.
-    """
+    """Return ``reads``, a collection of one or two different names of count sets, as a tuple, or raise an error."""
     check_collection("reads", reads, "names of counts, such as ('own',) or ('own', 'oob')")
     if not all(isinstance(name, str) for name in reads):
         raise TypeError(f"reads={reads!r:.60} must be names of counts, such as ('own',) or ('own', 'oob').")
@@ -249,13 +240,13 @@ def checked_names(reads) -> tuple[str, ...]:
 
 
 def _with_noise(certain: Answer, noise: Array) -> dict[str, Array]:
-    """Return the probabilities and log probabilities of the answer ``certain``, mixed with the uniform distribution.
+    """Return the probabilities of ``certain``, mixed with the uniform distribution, and their logarithms.
 
-    ``noise`` is the share of the uniform distribution; at 0 the log probabilities stay as they are. The result has the
-    fields of `Answer` by their names.
+    They are returned as fields of `Answer`. ``noise`` is the share of the uniform distribution.
     """
     log_share = jnp.asarray(certain.log_probability)
     noise = noise.astype(log_share.dtype)
     share = scale_and_move(jnp.exp(log_share), 1 - noise, noise / log_share.shape[-1])
-    noisy = noise > 0
-    return {"probability": share, "log_probability": jnp.where(noisy, jnp.log(jnp.where(noisy, share, 1)), log_share)}
+    has_noise = noise > 0
+    log_noisy_share = jnp.log(jnp.where(has_noise, share, 1))  # without noise a share may be 0
+    return {"probability": share, "log_probability": jnp.where(has_noise, log_noisy_share, log_share)}

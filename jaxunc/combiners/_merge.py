@@ -1,7 +1,7 @@
 """The merges: how the planes of a statistic accumulate over trees.
 
 `Merging` merges a whole statistic, by loops (`Merging.scan`) or reductions (`Merging.reduce`) over trees. It is made of
-an `Accumulator` for each plane. The carry has one form, for trees one by one, blocks, shards and hosts.
+an `Accumulator` for each plane.
 """
 
 from collections.abc import Callable
@@ -49,8 +49,8 @@ class Accumulator(NamedTuple):
 class Merging(NamedTuple):
     """The accumulators of all planes of a statistic: static and hashable.
 
-    A carry has one entry for each plane: a tuple of arrays of the plane's shape. The entry of a collected plane has an
-    axis of trees behind the instances. `join` joins the carries of consecutive trees, of blocks, shards or hosts.
+    A carry has one entry for each plane, the carry of its `Accumulator`. That of a collected plane has an axis of trees
+    behind the instances. Trees one by one, blocks, shards and hosts have carries of this one form.
     """
 
     kinds: tuple[str, ...]
@@ -78,7 +78,6 @@ class Merging(NamedTuple):
         """Return the carry before any tree is merged, for planes of these shapes, each ``[instances ...]``."""
 
         def start_plane(acc: Accumulator, shape: tuple[int, ...], dtype: str) -> tuple[Any, ...]:
-            """Return the first carry of one plane."""
             if acc.collects:  # an axis of trees behind the instances, of length 0: there is no tree yet
                 shape = (*shape[:1], 0, *shape[1:])
             return acc.start(shape, jnp.dtype(dtype))
@@ -92,7 +91,6 @@ class Merging(NamedTuple):
         """
 
         def masked(acc: Accumulator, plane: Array) -> Array:
-            """Return the values of one plane, with its neutral value where they do not pass."""
             if plane.ndim < passing.ndim:  # a number for a whole tree, which instances mask one by one
                 plane = jnp.broadcast_to(plane.reshape(*plane.shape, *[1] * (passing.ndim - plane.ndim)), passing.shape)
             aligned = passing.reshape(*passing.shape, *[1] * (plane.ndim - passing.ndim))
@@ -103,7 +101,7 @@ class Merging(NamedTuple):
     def include(self, carry: list[Any], values: list[Array]) -> tuple[list[Any], list[Array]]:
         """Return the carry with one more tree's ``values`` merged, and a list of those values that are collected.
 
-        In the carry, the entries of collected planes stay as they are: the caller appends their values.
+        The caller appends the latter: in the carry the entries of collected planes stay as they are.
         """
         planes = list(zip(self.planes, carry, values, strict=True))
         new_carry = [entry if acc.collects else acc.include(entry, value) for acc, entry, value in planes]
@@ -167,10 +165,7 @@ def _behind(first: tuple[Array], second: tuple[Array]) -> tuple[Array]:
 
 
 def merge_kinds(merge: PyTree, stat: PyTree) -> tuple[str, ...]:
-    """Return the name of the merge of each array in ``stat``, a statistic of which ``merge`` is a pytree prefix.
-
-    Raises a ValueError for a name that is no merge.
-    """
+    """Return the name of the merge of each array in ``stat``, a statistic of which ``merge`` is a pytree prefix."""
     kinds: list[str] = []
 
     def add_kinds(kind: str, part: PyTree) -> None:  # one name may stand for several arrays
@@ -182,14 +177,10 @@ def merge_kinds(merge: PyTree, stat: PyTree) -> tuple[str, ...]:
     return tuple(kinds)
 
 
-# The accumulators.
-
-
 def _float_sum(result: Callable[..., Any]) -> Accumulator:
-    """Return the accumulator of a compensated sum of floats.
+    """Return the accumulator of a compensated sum of floats, whose carry is (rounded sum, sum of rounding errors).
 
-    Its carry is (rounded sum, sum of rounding errors). ``result`` is called with a carry, and returns the sum that
-    `Combiner.finish` is given: a float or a `TwoFloat`.
+    ``result`` makes of a carry the sum that `Combiner.finish` is given: a float or a `TwoFloat`.
     """
 
     def include(carry, values):
@@ -207,16 +198,13 @@ def _float_sum(result: Callable[..., Any]) -> Accumulator:
 
 
 def _rounded(carry):
-    """Return the float that a carry (rounded sum, sum of rounding errors) stands for: the sum of both."""
+    """Return the float that a carry of `_float_sum` stands for."""
     # A veto (-inf) makes the sum of errors NaN; the rounded sum is right there.
     return jnp.where(jnp.isfinite(carry[0]), carry[0] + carry[1], carry[0])
 
 
 def _integer_sum() -> Accumulator:
-    """Return the accumulator of an exact sum of integers, up to 2⁶³ without 64-bit types.
-
-    Its carry is the sum in two limbs of 32 bits, the lower one first.
-    """
+    """Return the accumulator of an exact sum of integers up to 2⁶³; its carry is two limbs of 32 bits, lower first."""
 
     def enter(values):
         # The upper limb repeats the sign where the values have only the lower one.
@@ -256,10 +244,7 @@ def _short_sum() -> Accumulator:
 
 
 def _extreme(beats: Callable[..., Any], neutral: float) -> Accumulator:
-    """Return the accumulator of the extreme value: the one that beats all others.
-
-    ``beats(new, kept)`` compares two arrays of values, and ``neutral`` is a value that beats none.
-    """
+    """Return the accumulator of the value that beats all others, by ``beats(new, kept)``; ``neutral`` beats none."""
 
     def join(a, b):
         # Among equal values the first is kept, and has the gradient; NaN stays NaN.
@@ -296,19 +281,14 @@ def _accumulator(merge: str, dtype) -> Accumulator:
     return _extreme(jnp.less, jnp.inf) if merge == "min" else _extreme(jnp.greater, -jnp.inf)
 
 
-# What loops and reductions carry.
-
-
 def _is_pair(carry: tuple) -> bool:
     """Return whether a carry is two arrays (no scalars) of 4-byte numbers, which `_pack` packs into one."""
     return len(carry) == 2 and carry[0].ndim > 0 and all(array.dtype.itemsize == 4 for array in carry)
 
 
 def _pack(carry: tuple) -> tuple:
-    """Return a carry of two 4-byte arrays as a tuple of one array of 8-byte numbers, and any other carry as it is.
-
-    A loop on a CPU then runs one kernel, not two.
-    """
+    """Return a carry of two 4-byte arrays as a tuple of one array of 8-byte numbers, and any other carry as it is."""
+    # A loop on a CPU then runs one kernel, not two.
     if not _is_pair(carry):
         return carry
     is_float = carry[0].dtype == jnp.float32  # floats must stay differentiable, as complex numbers are
@@ -327,16 +307,16 @@ def _unpack(carry: tuple, like: tuple) -> tuple:
 def _reduce(carries: list[tuple], neutral: list[tuple], joins: list[Callable[..., Any]], axis: int) -> list[tuple]:
     """Return each plane's carry for all trees along ``axis``, by one `lax.reduce` of all planes: one kernel.
 
-    ``carries`` has for each plane the trees' carries, ``joins`` the function that joins two carries, and ``neutral``
-    the carry of no tree.
+    For each plane ``carries`` has the trees' carries, ``joins`` the `Accumulator.join`, ``neutral`` the carry of none.
     """
     if not carries:
         return []
     flat, structure = jax.tree.flatten(carries)
 
-    def join(*halves):  # the arrays of two carries; JAX keeps this function, so it must not hold the values
-        pairs = zip(joins, *(jax.tree.unflatten(structure, half) for half in halves), strict=True)
-        return tuple(jax.tree.leaves([join_plane(a, b) for join_plane, a, b in pairs]))
+    def join(*two_carries):  # JAX keeps this function, so it must not hold the values
+        first, second = (jax.tree.unflatten(structure, arrays) for arrays in two_carries)
+        joined = [join_plane(a, b) for join_plane, a, b in zip(joins, first, second, strict=True)]
+        return tuple(jax.tree.leaves(joined))
 
     reduced = lax.reduce(tuple(flat), tuple(jax.tree.leaves(neutral)), join, (axis,))
     return jax.tree.unflatten(structure, reduced)

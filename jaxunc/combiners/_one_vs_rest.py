@@ -87,10 +87,7 @@ class OneVsRest(Combiner[Answer]):
         return self._rules[0].merge
 
     def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
-        """Return the binary statistic of each class against the rest, with an axis of classes after the leaves' axes.
-
-        Raises a ValueError if the columns of ``counts`` do not match the count sets, or the classes the combiners.
-        """
+        """Return the binary statistic of each class against the rest, with a class axis after the leaves' axes."""
         n_classes, remainder = divmod(counts.shape[-1], len(self.count_sets))
         if remainder:
             raise ValueError(
@@ -116,15 +113,12 @@ class OneVsRest(Combiner[Answer]):
         return jax.tree.map(restore_axes, stat)
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the answer whose class scores are the margins of the binary answers.
-
-        Its probabilities are those of the binary answers, divided by their sum.
-        """
+        """Return the binary answers as one: their margins are its class scores, their probabilities are normalised."""
         # Shapes alone, without computing: how many axes the binary combiner's planes have behind the class axis.
         one_leaf = jax.ShapeDtypeStruct((1, 2 * len(self.count_sets)), jnp.result_type(float))
         binary_stat = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)
         planes, structure = jax.tree.flatten(stat, is_leaf=lambda node: isinstance(node, TwoFloat))
-        trailing = [plane.ndim - 1 for plane in jax.tree.leaves(binary_stat)]
+        trailing = [plane.ndim - 1 for plane in jax.tree.leaves(binary_stat)]  # -1: a scalar of the tree
         if isinstance(self.rule, tuple):  # scalars of the tree were repeated for every leaf, so no plane is one
             trailing = [max(n_axes, 0) for n_axes in trailing]
         is_collected = [kind == "collect" for kind in merge_kinds(self.merge, binary_stat)]
@@ -135,8 +129,9 @@ class OneVsRest(Combiner[Answer]):
         ]
         stat = jax.tree.unflatten(structure, aligned)
         if isinstance(self.rule, tuple):
+            # Where each plane has its class axis now: before its own axes, and that of the trees if it has one.
             positions = [-1 - n_axes - collected for n_axes, collected in zip(trailing, is_collected, strict=True)]
-            axes = jax.tree.unflatten(structure, positions)  # where each plane has its class axis now
+            axes = jax.tree.unflatten(structure, positions)
             scores, log_probability = jax.vmap(_read, in_axes=(0, axes), out_axes=-1)(_stacked(self.rule), stat)
         else:
             scores, log_probability = _read(self.rule, stat)
@@ -152,9 +147,8 @@ class OneVsRest(Combiner[Answer]):
 
 
 def _read(rule: Combiner, stat) -> tuple[Array, Array | None]:
-    """Return the margin of the answer of ``rule``, a binary combiner, and the log probability of class 1.
+    """Return the margin, and the log probability of class 1 or None, of the answer of a binary ``rule`` to ``stat``.
 
-    ``stat`` is the merged statistic that is answered. The log probability is None if the answer has no probabilities.
     Raises a TypeError if it is no `Answer`.
     """
     answer = rule.finish(stat)
@@ -187,16 +181,13 @@ def _stacked(rules: tuple[Combiner, ...]) -> Combiner:
 
 
 def _lift_every_leaf(rule: Combiner, counts: Num[Array, "... columns"]):
-    """Return the statistic of a binary ``rule`` for the leaves ``[...]``, each plane with an entry for each leaf.
-
-    A scalar of the tree, which may differ by class, is repeated for each leaf.
-    """
+    """Return the statistic of a binary ``rule`` for the leaves ``[...]``, each plane with an entry for each leaf."""
     leading_shape = counts.shape[:-1]
     stat = rule.lift(counts.reshape(-1, counts.shape[-1]))
 
     def by_leaf(plane):
         """Return a plane with the axes of the leaves in front."""
-        if jnp.ndim(plane) == 0:
+        if jnp.ndim(plane) == 0:  # a scalar of the tree, which may differ by class
             return jnp.broadcast_to(plane, leading_shape)
         return plane.reshape(*leading_shape, *plane.shape[1:])
 
@@ -206,12 +197,12 @@ def _lift_every_leaf(rule: Combiner, counts: Num[Array, "... columns"]):
 def _against_rest(counts: Num[Array, "... sets classes"]) -> Num[Array, "... classes columns"]:
     """Return the counts (N - w_c, w_c) of each class c against the rest, for counts w of all classes with the sum N.
 
-    The pairs of the count sets stand side by side, so that there are two columns for each set.
+    The pairs of the count sets stand side by side.
     """
     n_classes = counts.shape[-1]
 
     def pairs(counts, is_added_up=False):
-        """Return the result, with N - w_c as a difference, or, if ``is_added_up``, as the sum of the other counts."""
+        """Return the pairs, with N - w_c as a difference, or, if ``is_added_up``, as the sum of the other counts."""
         if is_added_up:
             is_class, others = same_rank(jnp.eye(n_classes, dtype=bool), counts[..., None, :])
             rest = sum_in_order(jnp.where(is_class, 0, others))
@@ -220,27 +211,29 @@ def _against_rest(counts: Num[Array, "... sets classes"]) -> Num[Array, "... cla
             rest = rest - counts.astype(rest.dtype)
         by_set = jnp.stack([rest, counts.astype(rest.dtype)], axis=-1)
         *leading_shape, n_sets, _, _ = by_set.shape
+        # [... sets classes 2] → [... classes sets 2], with the last two axes in one.
         return jnp.moveaxis(by_set, -3, -2).reshape(*leading_shape, n_classes, 2 * n_sets)
 
     if jnp.issubdtype(counts.dtype, jnp.floating):
-        # Few classes are added up: a total of floats, less most of it, has lost the digits of the rest.
+        # A total of floats, less most of it, has lost the digits of the rest: so the others are added up, unless all
+        # pairs of classes are too many numbers.
         return pairs(counts, is_added_up=n_classes <= MANY)
     # Integers stay integers, since combiners compare them exactly.
     exact_pairs = pairs(counts)
     rounded_pairs = pairs(counts.astype(float_dtype(counts)))
     # Integer totals may have wrapped: exact pairs are right only where the rounded ones fit; elsewhere divided by C.
-    rest = jnp.max(rounded_pairs[..., ::2], axis=-1, keepdims=True)
-    fits = rest < 0.999 * jnp.iinfo(exact_pairs.dtype).max
+    rest = jnp.max(rounded_pairs[..., ::2], axis=-1, keepdims=True)  # the largest N - w_c of a class's count sets
+    fits = rest < 0.999 * jnp.iinfo(exact_pairs.dtype).max  # less than 1, for the rounding of ``rest``
     return jnp.where(fits, exact_pairs, (rounded_pairs / n_classes).astype(exact_pairs.dtype))
 
 
 def _class_axis_leads(plane: Array, *, trailing: int, collected: bool) -> Array:
     """Return a merged plane with its axis of classes where a binary combiner expects an axis of instances.
 
-    That is before all axes that the binary combiner's plane has of its own. ``trailing`` is their number in a lifted
-    plane, or -1 for a scalar of the tree; ``collected`` planes have a further axis of trees.
+    ``trailing`` is the number of axes behind it in a lifted plane, or -1 for a scalar of the tree. ``collected`` planes
+    have a further axis of trees.
     """
-    if trailing < 0 and plane.ndim == 0:
+    if trailing < 0 and plane.ndim == 0:  # one number serves all classes
         return plane
     if trailing < 0:  # a number per tree has no class axis: give it one, so that it meets every class
         return jnp.expand_dims(plane, -2 if collected else -1)

@@ -68,11 +68,9 @@ class Mean(Combiner[Answer]):
 
 
 def answer_of_mean(stat: PyTree, width: float | Float[Array, ""]) -> Answer:
-    """Return the answer of the mean of leaf scores over trees.
+    """Return the answer of the mean of leaf scores, from their sum ``stat["score"]`` over ``stat["trees"]`` trees.
 
-    ``stat["score"]`` has the sums of scores ``[... k]``, where k is 1 for two classes, else the number of classes.
-    ``stat["trees"]`` has the numbers of trees. ``width`` is the length of the interval of the scorer's values, infinite
-    for scores without a bound.
+    The sum is ``[... k]``, where k is 1 for two classes, else their number; ``width`` is the scorer's `score_width`.
     """
     total = stat["score"]
     trees = jnp.asarray(stat["trees"])[..., None]
@@ -83,16 +81,15 @@ def answer_of_mean(stat: PyTree, width: float | Float[Array, ""]) -> Answer:
     # A class without counts in any leaf must have exactly 0. So shares come from the totals, since a rounded mean of
     # many -1/C need not be -1/C. The 0 comes by comparison, with the total's slope, whatever the compiler fuses.
     total = total / width
-    even_share = trees * (1 / total.shape[-1])
+    even_share = trees * (1 / total.shape[-1])  # the sum of 1/C over the trees
     shares = jnp.where(total <= -even_share, total - lax.stop_gradient(total), total + even_share)
     return Answer.from_shares(shares_of(shares), scores, score=None)
 
 
 def answer_of_scores(scores: Float[Array, "... k"], width: float | Float[Array, ""]) -> Answer:
-    """Return the answer whose class scores are made of ``scores``, each a mean, median or the like over trees.
+    """Return the answer of ``scores [... k]``, each a mean, median or the like of a scorer's scores over trees.
 
-    ``scores`` are ``[... k]``, where k is 1 for two classes, else the number of classes. ``width`` is the length of the
-    interval of the scorer's values, infinite for scores without a bound.
+    k is 1 for two classes, else their number; ``width`` is the scorer's `score_width`.
     """
     is_unbounded = _is_infinite(width)
     width = _as_precise(width, scores)
@@ -101,7 +98,7 @@ def answer_of_scores(scores: Float[Array, "... k"], width: float | Float[Array, 
         class_scores = jnp.stack([-score, score], axis=-1)
         if is_unbounded:
             return Answer(class_scores, score, probability=None, log_probability=None)
-        # A score in an interval of this width around 0, read as a probability around one half.
+        # Scores lie in an interval of this width around 0, probabilities in one of width 1 around one half.
         shares = 0.5 + class_scores / width
         is_outside = (shares < 0) | (shares > 1)  # not `clip`, which halves the slope at 0 and 1
         return Answer.from_shares(jnp.where(is_outside, jnp.clip(shares, 0.0, 1.0), shares), class_scores, score)
@@ -109,12 +106,12 @@ def answer_of_scores(scores: Float[Array, "... k"], width: float | Float[Array, 
         return Answer(scores, score=None, probability=None, log_probability=None)
     shares = scores / width + 1 / scores.shape[-1]
     shares = jnp.where(shares < 0, 0.0, shares)  # not `maximum`, which halves the slope at 0
-    # Medians and extremes may find every class improbable.
+    # Medians and extremes need not add to 1; they may even find every class improbable.
     return Answer.from_shares(shares_of(shares), scores, score=None)
 
 
 def _is_infinite(width: float | Float[Array, ""]) -> bool:
-    """Return whether ``width``, the length of the interval of scores, is infinite; a traced one counts as finite."""
+    """Return whether ``width`` is infinite; a traced one counts as finite."""
     return is_concrete(width) and math.isinf(width)
 
 
@@ -252,14 +249,14 @@ class Maximum(Combiner[Answer]):
 
 
 def extreme_of(highest: Float[Array, "..."], highest_negated: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return the score with the largest absolute value over trees, from the two extremes of the scores.
+    """Return the score with the largest absolute value over trees, or 0 where scores of opposite sign tie.
 
-    ``highest`` is the largest score, and ``highest_negated`` the largest of the negated scores; both are -inf if there
-    is no tree. The result is 0 there, and where scores of opposite sign tie.
+    ``highest`` is the largest of the scores, and ``highest_negated`` that of the negated ones.
     """
-    opposed = jnp.where(highest == highest_negated, (highest - highest_negated) / 2, -highest_negated)
-    extreme = jnp.where(highest > highest_negated, highest, opposed)
-    return jnp.where(jnp.isfinite(extreme), extreme, 0.0)
+    # A tie is 0 as half of a difference, so that both scores have half of the gradient.
+    not_highest = jnp.where(highest == highest_negated, (highest - highest_negated) / 2, -highest_negated)
+    extreme = jnp.where(highest > highest_negated, highest, not_highest)
+    return jnp.where(jnp.isfinite(extreme), extreme, 0.0)  # without any tree both extremes are -inf
 
 
 Reference = Literal["mean", "median", "maximum"]
@@ -310,10 +307,8 @@ class GeneralizedMixture(Combiner[Answer]):
         return score_planes(self.scorer, counts)
 
     def finish(self, stat: Float[Array, "... trees k"]) -> Answer:
-        """Return the answer of the mixture H: a tree's score has less weight the further it is from the reference.
-
-        Masked trees, whose scores are NaN, are left out.
-        """
+        """Return the answer of the mixture H: a tree's score has less weight the further it is from the reference."""
+        # Masked trees have the score NaN.
         is_present = ~jnp.isnan(stat)
         scores = jnp.where(is_present, stat, 0.0)
         n_trees = jnp.sum(is_present, axis=-2).astype(scores.dtype)
@@ -335,15 +330,12 @@ class GeneralizedMixture(Combiner[Answer]):
 
 
 def _extreme(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
-    """Return the score with the largest absolute value over trees; NaN (a masked tree) is left out.
+    """Return `extreme_of` the scores of all trees but masked ones, whose scores are NaN; 0 if no tree is left."""
+    is_masked = jnp.isnan(scores)
 
-    It is 0 where scores of opposite sign tie, or if no tree is left.
-    """
-    missing = jnp.isnan(scores)
-
-    def highest(signed):  # read by index, so that on ties the first tree alone has the gradient
-        best_tree = jnp.argmax(jnp.where(missing, -jnp.inf, signed), axis=-2, keepdims=True)
-        return jnp.squeeze(jnp.take_along_axis(signed, best_tree, axis=-2), axis=-2)
+    def highest(signed_scores):  # read by index, so that on ties the first tree alone has the gradient
+        best_tree = jnp.argmax(jnp.where(is_masked, -jnp.inf, signed_scores), axis=-2, keepdims=True)
+        return jnp.squeeze(jnp.take_along_axis(signed_scores, best_tree, axis=-2), axis=-2)
 
     return extreme_of(highest(scores), highest(-scores))
 
@@ -359,7 +351,7 @@ class BetaAggregation(Combiner[Answer]):
               h_{sum} = \frac{\sum_{j > 50} f(j/100)}{\sum_{j > 50} f(j/100) + \sum_{j < 50} f(j/100)}, \qquad
               h_{max} = \arg\max_j f(j/100) / 100
 
-    where w⁺ and w⁻ are the counts of class 1 and class 0 in a leaf, and f_i is the density of the leaf of tree i.
+    where w⁺ and w⁻ are the counts of class 1 and class 0 in a leaf, and f_i is the density of the leaf of tree i of K.
 
     Parameters
     ----------
@@ -411,7 +403,7 @@ class BetaAggregation(Combiner[Answer]):
         density = scorers.beta_densities(counts, grid_size=GRID_SIZE)
         if self.statistic == "max":
             return density
-        half = GRID_SIZE // 2
+        half = GRID_SIZE // 2  # the node θ = 1/2, which belongs to neither area
         return jnp.stack([sum_in_order(density[..., :half]), sum_in_order(density[..., half + 1 :])], axis=-1)
 
     def finish(self, stat: PyTree) -> Answer:

@@ -42,7 +42,7 @@ class Vote(Combiner[Answer]):
     ----------
     ties
         ``"split"``: tied classes share the vote, as above. ``"literal"``: the paper's printed formula, the share of
-        trees with v_i > 0: a tie is a vote for the first of the tied classes.
+        trees with v_i > 0, so that a tie is a vote for the first of the tied classes.
 
     Raises
     ------
@@ -52,9 +52,9 @@ class Vote(Combiner[Answer]):
     Notes
     -----
     Class scores and probability: the shares of the votes. Score: share of class 1 less that of class 0, which is the
-    mean sign (the form of the paper's code). For literal ties: the printed share less 1/2. An empty leaf is a tie; no
-    tree at all gives equal shares. Ties are decided on the counts, so they are exact. The gradient is zero. Where
-    trees vote one by one (`jaxunc.voting`) votes are whole: there tied classes take turns over the trees.
+    mean sign (the form of the paper's code); for literal ties, the printed share less 1/2. An empty leaf is a tie; no
+    tree at all gives equal shares. Ties are those of the counts, without rounding. The gradient is zero. Where trees
+    vote one by one (`jaxunc.voting`) votes are whole: there tied classes take turns over the trees.
 
     References
     ----------
@@ -136,10 +136,9 @@ total for each class, so that its time grows with the square of their number."""
 
 
 def _score_and_share(plane: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[Array, Array]:
-    """Return the centred share (n_c - N/C)/N of a class, and its share n_c/N.
+    """Return the centred share (n_c - N/C)/N of a class, and its share n_c/N; 0 and 1/C if N is 0.
 
-    ``plane`` is n_c, the count of the class, ``total`` is N, the count of all classes, and ``n_classes`` is C. The
-    results are 0 and 1/C if N is 0.
+    ``plane`` is n_c, the count of the class, ``total`` is N, the count of all classes, and ``n_classes`` is C.
     """
     # Subtracted as pairs of floats, before anything is divided: a lead of one instance survives at any size.
     lead = plane.minus(total.divided_by(n_classes)).value
@@ -223,7 +222,7 @@ class EvidenceAccumulation(Combiner[Answer]):
                 prior = jnp.stack([1 - number, number])
         prior = copy_in(prior, dtype)
         check_probability_vector(prior, prior.shape[-1])
-        # As a logarithm, which learning moves freely: the prior stays positive, and adds to 1 by a softmax.
+        # As a logarithm, which learning can move freely: the prior stays positive, and a softmax makes it add to 1.
         self.log_prior = jnp.log(prior)
         self.smoothing = copy_in(smoothing, dtype)
         self.prior_term = prior_term
@@ -231,7 +230,7 @@ class EvidenceAccumulation(Combiner[Answer]):
 
     @property
     def prior(self) -> Float[Array, "classes"]:
-        """The prior probabilities of the classes; the combiner holds their logarithms, which learning moves."""
+        """The prior probabilities of the classes, of which the combiner holds the logarithms."""
         return jnp.exp(self.log_prior)
 
     @property
@@ -240,19 +239,13 @@ class EvidenceAccumulation(Combiner[Answer]):
         return not is_concrete(self.smoothing) or bool(np.any(np.asarray(self.smoothing) > 0))
 
     def _prior_gain(self) -> Array:
-        """Return the prior term of each class plus log C, ``[classes]``, for C classes.
-
-        The prior term is log P(c), or P(c) for ``prior_term="published_code"``. With log P(c) the result is 0 for a
-        uniform prior. `lift` subtracts the result from log(C P(c|w)) of a leaf with counts w.
-        """
+        """Return log P(c), or P(c) for the paper's code, plus log C for each class c of C: ``[classes]``."""
+        # As log(C P(c)) it is 0 at a uniform prior; `lift` subtracts it from log(C P(c|w)).
         term = self.prior if self.prior_term == "published_code" else self.log_prior
         return term + math.log(self.log_prior.shape[-1])
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the evidence of a leaf for each class c: log P(c|w) less the prior term; -inf vetoes the class.
-
-        Raises a ValueError if the prior is for another number of classes.
-        """
+        """Return the evidence of a leaf for each class c: log P(c|w) less the prior term; -inf vetoes the class."""
         n_classes = counts.shape[-1]
         if self.log_prior.shape[-1] != n_classes:
             raise ValueError(
@@ -261,12 +254,13 @@ class EvidenceAccumulation(Combiner[Answer]):
             )
         dtype = float_dtype(counts, self.log_prior)
         lead = _lead(counts).astype(dtype)
+        # Each class is smoothed by λ times this: C times its prior, or 1.
         relative_prior = n_classes * self.prior if self.smooth_to_prior else jnp.ones(n_classes, dtype)
         total = sum_in_order(counts.astype(dtype), keepdims=True) + n_classes * self.smoothing
         smoothed = counts.astype(dtype) + self.smoothing * relative_prior
         is_silent = total == 0
         is_vetoed = smoothed == 0
-        # log(C P(c|w)), from its difference to 1 where that is small: a lead of one in 10⁹ is evidence.
+        # log(C P(c|w)), by the excess C P(c|w) - 1 where that is small: a lead of one in 10⁹ is evidence.
         excess = safe_divide(lead + n_classes * self.smoothing * (relative_prior - 1), total)
         ratio = safe_divide(n_classes * jnp.where(is_vetoed, 1.0, smoothed), total)
         is_near = jnp.abs(excess) < 0.5
@@ -289,14 +283,12 @@ class EvidenceAccumulation(Combiner[Answer]):
 
 
 def _lead(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return how far each class leads: C w_c - N, for the counts w of C classes with the sum N.
-
-    Differences of integers are exact, and only their sums are rounded.
-    """
+    """Return how far each class leads: C w_c - N, for the counts w of C classes with the sum N."""
+    # Differences of counts are taken before anything is rounded, so that large counts do not hide a small lead.
     n_classes = counts.shape[-1]
     if n_classes <= MANY:
         return sum_in_order(differences(counts))
-    # For many classes all pairs of classes are too many numbers: two-float arithmetic keeps the digits instead.
+    # All pairs of many classes would be too many numbers: two-float arithmetic keeps the digits instead.
     exact_counts = two_floats(counts)
     mean = jax.tree.map(lambda part: part[..., None], total_of_classes(exact_counts).divided_by(n_classes))
     return n_classes * exact_counts.minus(mean).value

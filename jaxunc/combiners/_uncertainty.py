@@ -112,9 +112,9 @@ class Uncertainty(NamedTuple):
 
 
 class UncertaintyDecomposition(Combiner[Uncertainty]):
-    r"""Aleatoric and epistemic uncertainty, streamed like any combiner.
+    r"""Aleatoric and epistemic uncertainty of an instance's class, from the leaves of all trees.
 
-    For the imprecise Dirichlet model (``"interval"``) the probabilities that the trees' means allow for,
+    For the imprecise Dirichlet model (``"interval"``) the probabilities that the trees' mean intervals allow for,
 
     .. math:: \mathcal P = \{\ell + w\,t : t \ge 0,\ \textstyle\sum_c t_c = 1\}, \qquad
               \ell_c = \frac1T \sum_i \frac{n_{i,c}}{N_i + s}, \qquad w = \frac1T \sum_i \frac{s}{N_i + s}
@@ -129,11 +129,10 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
     Parameters
     ----------
     kind
-        ``"entropy"``: total H(mean p), aleatoric mean H(p), epistemic their difference (the mutual information of class
-        and tree), in bits, any number of classes. ``"plausibility"``: epistemic mean u_e, aleatoric mean u_a of the
-        leaves (`scorers.uncertainty`); two classes, each in [0, 1]. ``"interval"``: total the largest and
-        aleatoric the least entropy of the probabilities above, epistemic their difference, in bits, any number of
-        classes.
+        ``"entropy"``: total H(mean p) of the leaves' shares p, aleatoric mean H(p), epistemic their difference (the
+        mutual information of class and tree), in bits. ``"plausibility"``: epistemic mean u_e, aleatoric mean u_a of
+        the leaves (`scorers.uncertainty`); two classes only, each in [0, 1]. ``"interval"``: total the largest and
+        aleatoric the least entropy of the probabilities above, epistemic their difference, in bits.
     s
         The strength of the imprecise Dirichlet model, > 0, of the kind ``"interval"``; 1 if none is given.
 
@@ -218,6 +217,7 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
         if self.kind == "interval":
             lower = divide_by_shared(stat["lower"], trees[..., None])
             total, least = extreme_entropies(lower, divide_by_shared(stat["width"], trees, 1.0))
+            # Rounding must not take it out of [0, total]; not `clip`, which halves the slope at its ends.
             aleatoric = jnp.where(least < 0, 0.0, jnp.where(least > total, total, least))
             return Uncertainty(total, aleatoric, total - aleatoric)
         n_classes = stat["shares"].shape[-1]
@@ -241,19 +241,17 @@ def _surprise(probs: Float[Array, "..."]) -> Float[Array, "..."]:
 def extreme_entropies(
     lower: Float[Array, "... classes"], width: Float[Array, "..."]
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """Return the largest and the least entropy, in bits, of all probabilities that intervals allow.
+    """Return the largest and the least entropy, in bits, of all probabilities that intervals of one ``width`` allow.
 
-    The interval of class c has the lower bound ``lower[c]``. All intervals have one ``width``, and the lower bounds and
-    ``width`` add to 1. So the probabilities are lower + width t, with shares t ≥ 0 of the classes that add to 1.
+    ``lower`` has the intervals' lower bounds, which add to 1 with ``width``. So the probabilities are lower + width t,
+    with shares t ≥ 0 of the classes that add to 1.
     """
     return _largest_entropy(lower, width), _least_entropy(lower, width)
 
 
 def _largest_entropy(lower: Float[Array, "... classes"], width: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return the largest entropy of the probabilities lower + width t (`extreme_entropies`).
-
-    There ``width`` raises the least probable classes to a common level.
-    """
+    """Return the largest entropy of the probabilities lower + width t (`extreme_entropies`)."""
+    # It is where ``width`` raises the least probable classes to a common level.
     ascending = jnp.sort(lower, axis=-1)
     n_raised = jnp.arange(1, lower.shape[-1] + 1, dtype=lower.dtype)
     # The levels that raising any number of the least probable classes would reach: the lowest of them is the level.
@@ -267,8 +265,7 @@ def _largest_entropy(lower: Float[Array, "... classes"], width: Float[Array, "..
 def _least_entropy(lower: Float[Array, "... classes"], width: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return the least entropy of the probabilities lower + width t (`extreme_entropies`).
 
-    There the class with the largest lower bound gets all of ``width``. Where several classes have that bound, the slope
-    is the mean of theirs.
+    There a class with the largest lower bound gets all of ``width``. The slope is the mean over all such classes.
     """
     top_class = jnp.argmax(lower, axis=-1, keepdims=True)
     is_largest = lower == jnp.take_along_axis(lower, top_class, axis=-1)

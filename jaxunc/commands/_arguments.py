@@ -21,10 +21,7 @@ def integer(text: str) -> int:
 
 
 def integer_from(least: int) -> Callable[[str], int]:
-    """Return a function that reads an argument as an integer from ``least`` to 2³¹ - 1.
-
-    The function raises an ArgumentTypeError for other texts.
-    """
+    """Return a function like `integer`, which refuses integers that are not from ``least`` to 2³¹ - 1."""
 
     def read(text: str) -> int:
         if not least <= (value := integer(text)) <= _LARGEST:
@@ -41,11 +38,8 @@ def unknown(text: str, names: Iterable[str]) -> str:
 
 
 def choice(names: Iterable[str]) -> dict[str, Any]:
-    """Return keywords of ``ArgumentParser.add_argument`` for an argument that must be one of ``names``.
-
-    The ``choices`` of `argparse` are not used: each version of Python words their refusal differently.
-    """
-    choices = tuple(names)
+    """Return keywords of ``ArgumentParser.add_argument`` for an argument that must be one of ``names``."""
+    choices = tuple(names)  # not argparse's own choices: each version of Python words their refusal differently
 
     def read(text: str) -> str:
         if text not in choices:
@@ -64,10 +58,7 @@ def number(text: str) -> float:
 
 
 def end_of_range(text: str) -> float | None:
-    """Return the end of a range that an argument's text holds: a float, or None for the word ``none`` (no limit).
-
-    Raises an ArgumentTypeError for other texts.
-    """
+    """Return the end of a range that an argument's text holds: None, no limit, for ``none``, else as `number`."""
     return None if text == "none" else number(text)
 
 
@@ -101,14 +92,14 @@ _OPTIONS |= {name: f"--{name}".replace("_", "-") for name in _ALIKE.split()}
 def in_options(message: str, options: set[str]) -> str:
     """Return a message on one line, with options in place of keywords: ``--counts oob`` for ``counts='oob'``.
 
-    ``options`` are those of the command, such as ``"--counts"``; keywords without such an option stay as they are.
+    ``options`` are those of the command, such as ``"--counts"``; other keywords stay as they are.
     """
     text = " ".join(message.split())
     for keyword, option in _OPTIONS.items():
         if option not in options:
             continue
         assignment = rf"(?<![-\w.(]){keyword}=('?)([^\s';,]+)\1"  # counts='oob'; not --counts=oob or f(counts='oob')
-        text = re.sub(rf"{assignment} or '(\w+)'", rf"{option} \2 or {option} \3", text)
+        text = re.sub(rf"{assignment} or '(\w+)'", rf"{option} \2 or {option} \3", text)  # two values to choose from
         text = re.sub(assignment, rf"{option} \2", text)
         text = re.sub(rf"\({keyword}\)", f"({option})", text)
     for mark in ("decimal", "thousands"):

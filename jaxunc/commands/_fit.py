@@ -72,8 +72,8 @@ class Estimator(NamedTuple):
     def readable(self, *, imports: bool, with_data: bool) -> set[str]:
         """Return the names of the options that the estimator reads.
 
-        ``imports`` says whether it takes over a fitted forest, for which options of growing change nothing, and
-        ``with_data`` whether there are rows.
+        With ``imports`` it takes over a fitted forest, for which options of growing change nothing; ``with_data`` says
+        whether there are rows.
         """
         names = set(self.options)
         if not imports:
@@ -153,27 +153,25 @@ def _describe_answers(model: Any) -> str:
         low = leaves.centre + leaves.scale * float(means.min())
         high = leaves.centre + leaves.scale * float(means.max())
     else:
-        low, high = model.bins_.table[[0, -1], [0, -1]]
+        quantiles = model.bins_.table  # of each bin, in rising order as the bins are
+        low, high = quantiles[0, 0], quantiles[-1, -1]
     return f"numbers from {low:.6g} to {high:.6g}"
 
 
 def _print_coverage(args: argparse.Namespace, model: Any) -> None:
     """Print how often the model's intervals hold, for each value of the column of ``--coverage-by``, the least first.
 
-    At most `MOST_VALUES` values are printed, and nothing for a model without that column.
+    At most `MOST_VALUES` values are printed, and nothing without that column.
     """
     shares = getattr(model, "coverage_by_value_", None) or {}
     for value, (rows, share) in sorted(shares.items(), key=lambda item: item[1].share)[:MOST_VALUES]:
-        held = f"hold {100 * share:.0f}% of {rows} rows" if rows else "were tried on no row"
-        line = f"jaxunc: {args.data}: 90% intervals {held} with {args.coverage_by} {value}"
+        trial = f"hold {100 * share:.0f}% of {rows} rows" if rows else "were tried on no row"
+        line = f"jaxunc: {args.data}: 90% intervals {trial} with {args.coverage_by} {value}"
         print(escape_invisible(line), file=sys.stderr)
 
 
 def _check_read(path: str, model: Any) -> None:
-    """Print a note if ``jaxunc predict`` cannot read the model saved at ``path``, or cannot read text files with it.
-
-    ``model`` is the saved estimator, which holds a pipeline.
-    """
+    """Print a note if ``jaxunc predict`` cannot read ``model``, saved at ``path``, or with it no text files."""
     from jaxunc.storage import load
 
     if model._raw_types is None:
@@ -198,7 +196,7 @@ def interrupted(args: argparse.Namespace) -> str:
 def _estimator_of_options(args: argparse.Namespace) -> str | None:
     """Return the name in `ESTIMATORS` that the options choose.
 
-    None if the target decides: "combined" for classes, "uncertain" for numbers.
+    None if the target decides: then it is "combined" for classes, "uncertain" for numbers.
     """
     if args.estimator is not None:
         return args.estimator
@@ -245,12 +243,9 @@ def _input_faults(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
 
 
 def _option_faults(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
-    """Return possible faults of options that choose and grow the model, each as (whether ``args`` have it, message).
-
-    Such an option would change nothing, or contradicts another one.
-    """
-    is_default = args.counts is None and args.estimator == "cautious" and args.pickled is None
-    note = " (the default of cautious)" if is_default else ""
+    """Return possible faults of options that choose and grow the model, each as (whether ``args`` have it, message)."""
+    is_oob_by_default = args.counts is None and args.estimator == "cautious" and args.pickled is None
+    note = " (the default of cautious)" if is_oob_by_default else ""
     return (
         (
             args.s is not None and _estimator_of_options(args) is None,
@@ -263,7 +258,7 @@ def _option_faults(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
             "--trees would change nothing with --forest single-tree. Leave it out.",
         ),
         (
-            (is_default or args.counts == "oob") and args.forest in GROWN_ON_ALL,
+            (is_oob_by_default or args.counts == "oob") and args.forest in GROWN_ON_ALL,
             f"--counts oob{note} needs trees that are grown on bags of the data, and --forest {args.forest} grows them "
             "on all of it. Take --forest random-forest, or --counts held_out.",
         ),
@@ -276,15 +271,15 @@ def _unread_fault(args: argparse.Namespace) -> tuple[bool, str]:
     imports = args.pickled is not None
     readable = ESTIMATORS[estimator or "combined"].readable(imports=imports, with_data=args.data is not None)
     unread = [name for name in sorted(OPTIONS) if getattr(args, name) is not None and name not in readable]
-    reader = []
+    reader_words = []
     if estimator is None:
         readable |= set(OF_NUMBERS)  # each of these would choose the estimator that reads it
     else:
-        reader.append(f"--estimator {estimator}")
+        reader_words.append(f"--estimator {estimator}")
     if imports:
-        reader.append("a forest that --import takes over")
+        reader_words.append("a forest that --import takes over")
     return bool(unread), (
-        f"{', '.join(map(_flag, unread))} would change nothing with {' of '.join(reader)}, which takes "
+        f"{', '.join(map(_flag, unread))} would change nothing with {' of '.join(reader_words)}, which takes "
         f"{', '.join(map(_flag, sorted(readable)))}. Leave it out."
     )
 
@@ -295,10 +290,7 @@ def _flag(name: str) -> str:
 
 
 def _fit_new(args: argparse.Namespace) -> Any:
-    """Return an estimator fitted to the rows of the file DATA, and print notes on the data.
-
-    Sets ``args.estimator`` to the name of the estimator if the target decided.
-    """
+    """Return an estimator fitted to the rows of DATA; print notes on them, and set ``args.estimator`` to its name."""
     import pandas as pd
 
     from jaxunc.streaming import wished_notation
@@ -306,14 +298,14 @@ def _fit_new(args: argparse.Namespace) -> Any:
 
     from ._training import check_combiner, keep_notation, training_data, with_levels
 
-    estimator = _estimator_of_options(args)  # None: the target decides
-    of_sklearn = estimator in (None, "combined", "cautious", "uncertain")
+    estimator = _estimator_of_options(args)  # None: the target decides between combined and uncertain
+    has_sklearn_trees = estimator in (None, "combined", "cautious", "uncertain")
     X, y, notes, notation = training_data(
         args.data,
         args.target,
         args.drop,
         args.words,
-        with_booleans=of_sklearn,
+        with_booleans=has_sklearn_trees,
         numbers=None if estimator is None else estimator == "uncertain",
         wish=wished_notation(args.decimal, args.thousands),
     )
@@ -323,10 +315,10 @@ def _fit_new(args: argparse.Namespace) -> Any:
     if args.combiner is not None:
         check_combiner(args.combiner, len(set(y.tolist())), learns=args.estimator == "combined")
     columns = fit_columns(X)
-    if not of_sklearn or columns.levels is None:
+    if not has_sklearn_trees or columns.levels is None:
         model = _model(args).fit(X, y)
     else:
-        # scikit-learn's trees compare the positions of words in their sorted order, as in jaxunc compare.
+        # scikit-learn's trees take numbers alone: the positions of words in their sorted order, as in jaxunc compare.
         codes = pd.DataFrame(encode_instances(X, columns).values, columns=X.columns)
         by = args.coverage_by
         if by in X.columns and X[by].dtype.kind in "iuf":
@@ -339,8 +331,7 @@ def _fit_new(args: argparse.Namespace) -> Any:
 def _model(args: argparse.Namespace, forest: Any = None, **settings: Any) -> Any:
     """Return the estimator that the options describe, not fitted.
 
-    It wraps ``forest`` or, if that is None, the forest that the options describe. ``settings`` are keywords of the
-    estimator, which prevail over the options.
+    It wraps ``forest``, by default one that the options describe, too. Its keywords ``settings`` prevail over options.
     """
     from jaxunc import estimators
 
@@ -355,19 +346,16 @@ def _model(args: argparse.Namespace, forest: Any = None, **settings: Any) -> Any
     if not estimator.forest:
         return getattr(estimators, estimator.kind)(**keywords)
     if args.estimator == "uncertain" and args.forest in GROWN_ON_ALL:
-        keywords.setdefault("counts", "held_out")
+        keywords.setdefault("counts", "held_out")  # there are no bags
     return getattr(estimators, estimator.kind)(forest or _forest(args, estimator.forest), **keywords)
 
 
 def _forest(args: argparse.Namespace, ending: str) -> Any:
-    """Return scikit-learn's forest or tree that the options describe, not fitted.
-
-    ``ending`` is that of its class's name, "Classifier" or "Regressor".
-    """
+    """Return the unfitted forest or tree of the options; its class has the ``ending`` "Classifier" or "Regressor"."""
     from sklearn import ensemble, tree
 
     if args.forest == "single-tree":
-        return getattr(tree, f"DecisionTree{ending}")(**_keywords(args, GROWING[1:]))
+        return getattr(tree, f"DecisionTree{ending}")(**_keywords(args, GROWING[1:]))  # without the number of trees
     family = "ExtraTrees" if args.forest == "extra-trees" else "RandomForest"
     return getattr(ensemble, family + ending)(n_jobs=-1, **_keywords(args, GROWING))
 
@@ -386,10 +374,10 @@ def _keywords(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any
 
 
 def _take_over(args: argparse.Namespace) -> Any:
-    """Return an estimator around the fitted model of ``--import``, which learns from the rows of DATA if there are any.
+    """Return an estimator around the fitted model of ``--import``, fitted to the rows of DATA if there are any.
 
-    Sets ``args.estimator`` to the estimator's name. Raises a ValueError without ``--trust``, or if model, data and
-    options do not go together.
+    Sets ``args.estimator`` to its name. Raises a ValueError without ``--trust``, or if model, data and options do not
+    go together.
     """
     from jaxunc.streaming import wished_notation
 
@@ -428,6 +416,7 @@ def _fit_without_rows(args: argparse.Namespace, fitted: Any) -> Any:
     """Return an estimator around a fitted forest, whose leaves keep the counts of the forest's own fit."""
     from sklearn.frozen import FrozenEstimator
 
+    # Without rows there are only the counts of the forest's own fit, and nothing to learn from.
     setting = {"counts": "inbag"} if args.estimator == "cautious" else {"combiner": args.combiner or "mixture"}
     return _model(args, FrozenEstimator(fitted), **setting).fit()
 
@@ -435,7 +424,7 @@ def _fit_without_rows(args: argparse.Namespace, fitted: Any) -> Any:
 def _fit_to_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
     """Return an estimator around a fitted forest, fitted to rows: it learns from them, or counts them in leaves.
 
-    Without ``--counts`` it is found out whether the forest has seen the rows. Notes on them are printed.
+    Notes on the rows are printed.
     """
     from sklearn.frozen import FrozenEstimator
 
@@ -444,8 +433,9 @@ def _fit_to_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
     X, y = data.X, data.y
     notes = list(data.notes)
     counts = args.counts or "inbag"
+    # Other combiners, which do not learn, keep the counts of the forest's own fit.
     reads_rows = args.combiner in (None, "learned") or args.estimator in ("cautious", "uncertain")
-    if args.counts is None and reads_rows:
+    if args.counts is None and reads_rows:  # which counts are right depends on whether the forest has seen the rows
         counts, note = counts_of_rows(fitted, X, y)
         notes.append(note)
     for note in notes:
@@ -455,5 +445,6 @@ def _fit_to_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
         return _model(args, frozen, counts=counts).fit(X, y)
     if args.counts is None and counts == "oob":
         counts = "inbag"  # what is learned reads out-of-bag counts beside these
+    # By default the estimator learns only beside in-bag counts.
     combiner = args.combiner or ("learned" if counts == "held_out" else None)
     return _model(args, frozen, combiner=combiner, counts=counts).fit(X, y)

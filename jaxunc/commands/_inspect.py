@@ -39,9 +39,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _describe(description: Any) -> dict[str, Any]:
-    """Return {word at the line's start: the line's text}, what a model file holds, in the order of printing.
+    """Return {word at the line's start: the line's text}, what a model file holds by its `Description`, line by line.
 
-    ``description`` is that of `describe_model`. What the file lacks is left out, and at most 20 names are listed.
+    What the file lacks is left out, and at most 20 names are listed.
     """
     size = f"{description.n_bytes / 1e6:.2f} MB"
     if description.arrays:
@@ -69,7 +69,7 @@ def interrupted(args: argparse.Namespace) -> str:
 
 
 def _check_whole(path: str) -> str:
-    """Return the message that a model file is sound, or needs classes of the user's; else raise a ValueError."""
+    """Return the message that a model file is sound, or needs a user's classes; raise a ValueError for other faults."""
     from jaxunc.storage import load
 
     try:

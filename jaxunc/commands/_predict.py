@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
     _check_options(args)
     coverage = args.coverage
     if coverage is not None and len(coverage) == 1:
-        coverage = coverage[0]
+        coverage = coverage[0]  # sets take a single one
     names = (*_ALIKE, "outputs", "features", "keep", "by_class")
     settings = {name: getattr(args, name) for name in names} | {"limits": args.limit, "coverage": coverage}
     settings = {name: value for name, value in settings.items() if value is not None}
@@ -109,7 +109,7 @@ def _bar() -> "Iterator[Callable[[RunProgress], None]]":
 def _check_options(args: argparse.Namespace) -> None:
     """Raise a ValueError for ``--s`` or ``--confidence`` where it would change no answer."""
     if args.s is None and args.confidence is None:
-        return  # to describe a model of another library, the whole file would be read
+        return  # and do not describe the model: of another library the whole file would be read
     from jaxunc.streaming import describe_model, load_model, reads_s
 
     description = describe_model(args.model)
@@ -118,12 +118,12 @@ def _check_options(args: argparse.Namespace) -> None:
         outputs.discard("set")  # a set of a coverage does not depend on s
     if args.s is not None:
         fixed = _BY_FIELD_S.get(description.combiner or "", set())  # outputs that read the combiner's own s
-        reading_s = (outputs & {"interval", "set", "idm_interval", "cautious_set"}) - fixed
-        if reading_s == {"set"} and not reads_s(load_model(args.model), args.outputs):
-            reading_s = set()  # these sets are made of probabilities, which do not depend on s
+        outputs_of_s = (outputs & {"interval", "set", "idm_interval", "cautious_set"}) - fixed
+        if outputs_of_s == {"set"} and not reads_s(load_model(args.model), args.outputs):
+            outputs_of_s = set()  # these sets are made of probabilities, which do not depend on s
         if description.kind == "UncertainForestRegressor":
             raise ValueError("--s would change nothing: MODEL predicts numbers, and its law makes their intervals.")
-        if not reading_s:
+        if not outputs_of_s:
             why = f"; the model answers {' and '.join(sorted(fixed))} with its own s" if fixed else ""
             raise ValueError(f"--s would change nothing: add --outputs interval or cautious_set, or leave it out{why}.")
     if args.confidence is not None and ("trees_polled" not in outputs or description.kind == "bound vote"):

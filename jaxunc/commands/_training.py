@@ -90,9 +90,7 @@ def training_data(
     Targets are numbers if ``numbers`` is True, and labels if it is False; with None the column decides. The columns
     ``drop`` are left out, and the text columns ``words`` may have more than `MOST_LEVELS` values. With
     ``with_booleans``, for scikit-learn, columns of bools with missing values become nullable bools. ``wish`` has the
-    marks in numbers that the options name.
-
-    Raises a ValueError if the file or its data cannot be fitted.
+    marks in numbers that the options name. Raises a ValueError if the data cannot be read or fitted.
     """
     table, missing_note = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     _check_types(table.schema, path, target)
@@ -116,13 +114,13 @@ def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any, *, numbe
     """Return the rows of a file that have a target, for the model ``fitted``, which was fitted before.
 
     Columns that the model was not fitted on are left out, whatever they hold, as are the columns ``drop``. ``numbers``
-    says whether targets are numbers, or labels. ``wish`` has the decimal and thousands marks that the options name.
-    Raises a ValueError for faults of the file or the target.
+    says whether targets are numbers, or labels. ``wish`` has the marks in numbers that the options name. Raises a
+    ValueError for faults of the file or the target.
     """
     table, missing_note = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     frame = as_frame(table)
     X = cast(pd.DataFrame, frame.drop(columns=target))
-    model_or_pipeline = without_transform(FrozenEstimator(fitted))[0].whole
+    model_or_pipeline = without_transform(FrozenEstimator(fitted))[0].whole  # frozen: it is taken as fitted
     names = getattr(model_or_pipeline, "feature_names_in_", None)
     if names is not None and list(names) == [f"Column_{j}" for j in range(len(names))]:
         names = None  # LightGBM makes these names for an array
@@ -144,10 +142,9 @@ def counts_of_rows(fitted: Any, X: Any, y: np.ndarray) -> tuple[str, str]:
     """Return the value of ``counts`` that suits a fitted model and rows, and a clause that says why.
 
     ``X`` holds the raw rows and ``y`` their targets. For a classifier of scikit-learn that was fitted to these rows it
-    is "oob" if the trees have bags, else "inbag". For a regressor with bags that was fitted to as many rows it is
-    "oob". In all other cases it is "held_out".
-
-    Raises a ValueError if a classifier with bags was fitted to as many rows, but not to these.
+    is "oob" if the trees have bags, else "inbag". For a regressor of scikit-learn with bags that was fitted to as many
+    rows it is "oob". In all other cases it is "held_out". Raises a ValueError if a classifier with bags was fitted to
+    as many rows, but not to these.
     """
     whole, forest, _ = without_transform(FrozenEstimator(fitted))[0]
     rows = transformed(steps_of(whole), X)
@@ -161,6 +158,7 @@ def counts_of_rows(fitted: Any, X: Any, y: np.ndarray) -> tuple[str, str]:
         return "held_out", f"the {len(y)} rows count as held out"
     if has_bags(forest):
         try:
+            # Only its error counts here: groups of one row each spare the search for copies, and a warning of them.
             oob_mask(forest, len(y), X=rows, y=y, groups=np.arange(len(y)))
             return out_of_bag
         except OtherRowsError as error:
@@ -179,10 +177,7 @@ def counts_of_rows(fitted: Any, X: Any, y: np.ndarray) -> tuple[str, str]:
 
 
 def _doubts(X: pd.DataFrame, y: np.ndarray) -> tuple[str, ...]:
-    """Return warnings on raw columns ``X`` and targets ``y``, a sentence each.
-
-    They name columns that leak the label, columns that number the rows, and texts that look like numbers.
-    """
+    """Return warnings of columns in ``X`` that leak the targets ``y``, number the rows, or hold numbers as texts."""
     values = dict(zip(X.columns, encode_instances(X, fit_columns(X)).values.T, strict=True))
     leaks = ()
     if y.dtype.kind != "f":  # labels
@@ -191,10 +186,7 @@ def _doubts(X: pd.DataFrame, y: np.ndarray) -> tuple[str, ...]:
 
 
 def _check_types(schema: pa.Schema, path: str, target: str) -> None:
-    """Raise a ValueError for columns of lists or bytes, and for dates or times in columns besides ``target``.
-
-    ``path`` names the file in the message.
-    """
+    """Raise a ValueError for columns of lists or bytes, and for dates or times in columns besides ``target``."""
     type_tests = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary)
     if nested := [field.name for field in schema if any(is_type(field.type) for is_type in type_tests)]:
         raise ValueError(
@@ -209,10 +201,7 @@ def _check_types(schema: pa.Schema, path: str, target: str) -> None:
 
 
 def _many_integers(column: pd.Series) -> list[str]:
-    """Return a note, in a list, that a target's integers are taken for classes, if there are more than `SOME_CLASSES`.
-
-    Return an empty list for other targets.
-    """
+    """Return a list with a note that more than `SOME_CLASSES` integers are taken for classes, or an empty list."""
     n_values = int(cast(Any, column.nunique()))
     if column.dtype.kind not in "iu" or n_values <= SOME_CLASSES:
         return []
@@ -223,7 +212,7 @@ def _many_integers(column: pd.Series) -> list[str]:
 def _check_numbers(X: pd.DataFrame, path: str, target: str, wish: Notation) -> None:
     """Raise a ValueError, with the row's number in the file, for a float in ``X`` that is infinite or beyond float32.
 
-    For that number the file is read once more, with the marks ``wish``: rows without a ``target`` are numbered, too.
+    For that number, which counts rows without a ``target``, too, the file is read once more, with the marks ``wish``.
     """
 
     def row_number(row):
@@ -237,8 +226,7 @@ def _check_numbers(X: pd.DataFrame, path: str, target: str, wish: Notation) -> N
 def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
     """Raise a ValueError for text columns of more than `MOST_LEVELS` values that are not in ``words``.
 
-    Such texts are mostly names of rows, dates or numbers, rather than kinds of things. It is also raised if ``words``
-    names a column that holds no texts.
+    Such texts are mostly names of rows, dates or numbers. It is also raised if ``words`` names a column without texts.
     """
     texts = [name for name in X.columns if X[name].dtype.kind not in "iufb"]
     if others := [name for name in words if name not in texts]:
@@ -255,10 +243,7 @@ def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
 
 
 def with_levels(model: Any, columns: Columns) -> Any:
-    """Change an estimator that was fitted to codes of levels so that it takes values, and return it.
-
-    ``columns`` are those that turn values into the codes.
-    """
+    """Change an estimator that was fitted to codes so that it takes values, which ``columns`` encode, and return it."""
     by = getattr(model, "coverage_by", None)
     if by is not None:
         _name_strata(model, cast(Any, columns.levels)[cast(Any, columns.names).index(by)])
@@ -292,7 +277,7 @@ def _change_columns(model: Any, change: Callable[[Columns], Columns]) -> None:
 
     if hasattr(model, "_columns"):
         model._columns = change(model._columns)
-    if hasattr(model, "moments_"):
+    if hasattr(model, "moments_"):  # a regressor, whose leaf means and forest share their trees
         kept = model.moments_.kept
         trees = replace_columns(kept.trees)
         model.moments_ = type(model.moments_).of(kept._replace(trees=trees))
@@ -309,7 +294,7 @@ def _change_columns(model: Any, change: Callable[[Columns], Columns]) -> None:
 def check_combiner(name: str, n_classes: int, *, learns: bool) -> None:
     """Raise a ValueError unless ``name`` is that of a combiner which gives scores to ``n_classes`` classes.
 
-    If the estimator ``learns`` combiners, the name ``learned`` passes, too.
+    The name ``learned`` passes if the estimator ``learns`` combiners.
     """
     names = [key for key in (*COMBINERS, *CONFIGURED) if key not in _OTHER_ANSWERS]
     if learns:
@@ -317,6 +302,7 @@ def check_combiner(name: str, n_classes: int, *, learns: bool) -> None:
     if check_name("--combiner", name, names) == "learned":
         return
     try:
+        # A combiner of two classes refuses more when it is made, or by the shape of counts, [instances trees classes].
         combiner = combiner_by_name(name, prior=np.full(n_classes, 1 / n_classes), n_samples=1.0)
         answer = jax.eval_shape(combiner.answer, jax.ShapeDtypeStruct((1, 1, n_classes), np.float32))
         assert isinstance(answer, Answer)
@@ -332,7 +318,7 @@ def check_combiner(name: str, n_classes: int, *, learns: bool) -> None:
 def unpickle(path: str) -> tuple[Any, bool]:
     """Return (fitted model, whether it predicts numbers) of a pickle; this runs any code that the pickle holds.
 
-    Raises a ValueError if the file at ``path`` is missing, damaged, or holds no fitted classifier or regressor.
+    Raises a ValueError if the file is missing, damaged, or holds no fitted classifier or regressor.
     """
     import joblib
 

@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """Return what to tell a user who interrupted the run: whether results were kept, by ``--report`` in ``args``."""
+    """Return what to tell a user who interrupted the run: whether results were kept."""
     return "the same command goes on from here" if args.report else "nothing was written; --report FOLDER keeps results"
 
 
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _run_on_forests(args: argparse.Namespace) -> None:
-    """Grow forests on DATA, or on the shipped data, compare combiners or laws on their leaves, and print the results.
+    """Compare combiners or laws on forests grown on DATA, or on the shipped data, and print the results.
 
     Raises a ValueError for options that contradict each other or the data, or that would change nothing.
     """
@@ -111,7 +111,7 @@ def _run_on_forests(args: argparse.Namespace) -> None:
     if args.laws is not None and (args.combiners is not None or args.data is None):
         conflict = "--combiners is for classes" if args.data is not None else "the shipped data have classes"
         raise ValueError(f"--laws is for a target that is a number, and {conflict}; leave one of them out.")
-    numbers = None  # the column itself decides whether the target is a number
+    numbers = None  # whether the target is a number; None: its column decides
     if args.laws is not None:
         numbers = True
     elif args.combiners is not None:
@@ -127,7 +127,7 @@ def _run_on_forests(args: argparse.Namespace) -> None:
         raise ValueError("--counts='inbag' is for classes: laws of numbers are fitted out of bag. Leave it out.")
     if table.class_labels:
         settings = _add_class_and_costs(settings, table, args)
-    else:
+    else:  # settings of numbers refuse a positive class and costs
         settings = replace(settings, numbers=True, positive=args.positive, costs=args.costs)
     if table.taken:  # before minutes are spent on it
         print(escape_invisible(f"jaxunc: {table.taken}."), file=sys.stderr)
@@ -185,15 +185,12 @@ def _check_options_of_model(args: argparse.Namespace) -> None:
 
 
 def _read_pickled_model(args: argparse.Namespace) -> tuple[Table, RefittedModel]:
-    """Return the table of DATA, and the pickled model of ``--model``, which a study fits anew to each training part.
-
-    Raises the ValueErrors of `study_table` and `read_refitted_model`.
-    """
+    """Return the table of DATA, and the pickled model of ``--model``, which a study fits anew to each training part."""
     table = study_table(args.data, args.target, args.drop, numbers=False, notation=_notation(args))
     model = read_refitted_model(args.model, table)
     if model.steps is None:
         return table, model
-    # The steps read columns as the file has them, so notes on converted columns do not hold.
+    # The steps read columns as the file has them, so only the note on rows without a target holds.
     notes_on_rows = tuple(note for note in table.notes if " rows have no " in note)
     return table._replace(notes=notes_on_rows), model
 
@@ -205,8 +202,7 @@ def _notation(args: argparse.Namespace) -> Notation:
 def _add_class_and_costs(settings: Settings, table: Table, args: argparse.Namespace) -> Settings:
     """Return the settings with the positive class and the costs that ``args`` name.
 
-    Costs become lists ``[truth decision]``, in the order of the table's classes. Raises a ValueError if the class or
-    the costs do not fit these classes.
+    Raises a ValueError if these do not fit the table's classes.
     """
     costs = None if args.costs is None else np.asarray(cost_matrix(args.costs, table.class_labels)).tolist()
     return replace(settings, positive=positive_class(table, args.positive), costs=costs)
@@ -215,7 +211,7 @@ def _add_class_and_costs(settings: Settings, table: Table, args: argparse.Namesp
 def _collect_options(args: argparse.Namespace, **more: str) -> dict[str, Any]:
     """Return {field of `Settings`: value} of the options that are set in ``args``.
 
-    Options that every study has are read, and those in ``more``, {field: name of the option in ``args``}.
+    They are those that every study has, and those in ``more``, {field: option}.
     """
     names_option = "combiners" if getattr(args, "laws", None) is None else "laws"
     options = {"combiners": names_option, "n_repeats": "repeats", "n_folds": "folds", "seed": "seed", **more}
@@ -230,8 +226,7 @@ def _show(results: Results, folder: str | None) -> None:
         console.print(printed(f"\nThe page: {write_page(folder, results)}"), soft_wrap=True, markup=False)
 
 
-# Largest width of printed sentences, in characters: longer lines are hard to read.
-_WIDEST = 100
+_WIDEST = 100  # largest width of printed sentences, in characters: longer lines are hard to read
 
 
 def show(console: Console, results: Results) -> None:
@@ -275,7 +270,7 @@ def _table(console: Console, verdict: Verdict) -> RichTable:
     measures = [measure for measure in verdict.larger if not measure.startswith("top_")]
     for measure in measures:
         header = f"{title(measure)}{arrow(verdict, measure, up, down)}"
-        # Laws have more columns, of longer titles.
+        # Laws have more columns, with longer titles, which are broken into two lines.
         header = header.replace(" ", "\n", 1) if verdict.noun == "law" else header
         grid.add_column(header, justify="right", vertical="bottom", no_wrap=True)
     for name in verdict.means.sort_values(verdict.main, kind="stable").index:
@@ -291,10 +286,7 @@ def _table(console: Console, verdict: Verdict) -> RichTable:
 
 
 def _marks(console: Console) -> str:
-    """Return three marks that the console can print, by the result of `Verdict.differs` as index.
-
-    They stand for no difference that tests tell (0), better (1) and worse (-1, the last) than the default.
-    """
+    """Return three marks that the console can print, to be indexed by `Verdict.differs`: -1 is the last."""
     return " +-" if console.options.ascii_only else " ▲▼"
 
 

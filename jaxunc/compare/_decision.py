@@ -57,12 +57,13 @@ def _keep_default(verdict: Verdict, base: str, loss: Any) -> str:
 
     ``loss`` is a series of log losses: an entry for each combiner, and one for the base rates.
     """
+    kind, leaf_size = verdict.best_forests[base]
     if base == MODEL:
         default = "the model's own probabilities"
-    elif verdict.best_forests[base][1]:
-        default = f"the mean (`{base}`, {forest_name(*verdict.best_forests[base])})"
-    else:  # leaf size 0: a given model's trees
+    elif leaf_size == 0:  # a given model's trees
         default = f"the mean (`{base}`)"
+    else:
+        default = f"the mean (`{base}`, {forest_name(kind, leaf_size)})"
     rival = loss.drop([BASE_RATES, base]).idxmin()
     subject = "no probabilities are" if verdict.any_better else "nothing is"
     caveat = ", which may be chance" if loss[rival] < loss[base] else ""
@@ -73,9 +74,9 @@ def _keep_default(verdict: Verdict, base: str, loss: Any) -> str:
 
 
 def _reason_to_use(verdict: Verdict, base: str, loss: Any) -> str:
-    """Return the clause that says why the leader is to be used instead of the default ``base``.
+    """Return the clause that says why, by values of which measure, the leader is to be used instead of ``base``.
 
-    The clause names the measure that chose the leader, and its values. ``loss`` is as for `_keep_default`.
+    ``loss`` is as for `_keep_default`.
     """
     leader, by = verdict.leader, verdict.criterion
     whose = "the model's own" if base == MODEL else "the forest's"
@@ -85,7 +86,7 @@ def _reason_to_use(verdict: Verdict, base: str, loss: Any) -> str:
             f"decisions by its probabilities cost less than by {whose}, {shown_value(by, value[leader])} against "
             f"{shown_value(by, value[base])} for 100 rows that it had not seen"
         )
-    if not verdict.differs(by, leader, base):
+    if not verdict.differs(by, leader, base):  # the leader is better than the base rates, and the default is not
         return (
             f"its probabilities are better than the base rates, log loss {_pair(loss[leader], loss[BASE_RATES])} on "
             f"rows that it had not seen; {whose} ({number(loss[base])}) are not, though tests do not tell these from "
@@ -103,32 +104,31 @@ def _reason_to_use(verdict: Verdict, base: str, loss: Any) -> str:
 
 
 def _use_none(results: Results, what: str, than: str, losses: Any, write: Callable[[float], str]) -> str:
-    """Return the sentence that no combiner or law is told to be better than the base rates.
+    """Return the sentence that no combiner or law is told to be better than the base rates, or that folds are too few.
 
-    With few test folds the sentence says that they are too few to tell. ``what`` is the noun for the answers, as
-    "probabilities", and ``than`` names the base rates and the loss. ``losses`` is a series of losses by combiner, with
-    the base rates; ``write`` turns a loss into text.
+    ``what`` is the noun for the answers, as "probabilities", and ``than`` names the base rates and the loss. ``losses``
+    is a series of losses by combiner, with the base rates; ``write`` turns a loss into text.
     """
     base_loss = losses[BASE_RATES]
     compared_losses = losses.drop(BASE_RATES)
     n_parts = results.settings.n_repeats * results.settings.n_folds
-    figures = (
+    least_loss = compared_losses.min()
+    both_losses = (
         f"{write(base_loss)}, on rows that they had not seen (the least, `{compared_losses.idxmin()}`'s, is "
-        f"{write(compared_losses.min())})."
+        f"{write(least_loss)})."
     )
-    if n_parts >= FEW_PARTS or compared_losses.min() >= base_loss:
-        return f"Use none of them: no {what} are told to be better than {than} {figures}"
+    if n_parts >= FEW_PARTS or least_loss >= base_loss:  # if none is better in the mean, more folds would not help
+        return f"Use none of them: no {what} are told to be better than {than} {both_losses}"
     return (
-        f"Undecided: {n_parts} test parts are too few to tell any {what} to be better than {than} {figures} Take more "
-        "--repeats."
+        f"Undecided: {n_parts} test parts are too few to tell any {what} to be better than {than} {both_losses} Take "
+        "more --repeats."
     )
 
 
 def _sensitivity(results: Results, verdict: Verdict, name: str, other: Any) -> str:
     """Return a sentence on the least difference in interval score of ``name`` and ``other`` that tests would find.
 
-    ``name`` and ``other`` are laws or the base rates. The sentence is empty if the difference is 0 or not known, as
-    where ``other`` is None.
+    ``name`` and ``other`` are laws or the base rates. Empty if the difference is 0 or not known.
     """
     differences = verdict.significant_difference
     limit = differences.get((name, str(other)), differences.get((str(other), name)))
@@ -168,7 +168,7 @@ def _decision_on_laws(results: Results, verdict: Verdict) -> str:
 
 
 def _keep_default_law(verdict: Verdict, base: str, rival: str) -> str:
-    """Return the beginning of the sentence that the default law ``base`` is to be kept, with both laws' scores."""
+    """Return the beginning of the sentence that the default law is to be kept, with its score and the rival's."""
     scores = verdict.means["interval_score"]
     subject = "no 90% intervals are" if verdict.any_better else "nothing is"
     caveat = ", which may be chance" if scores[rival] < scores[base] else ""
@@ -180,10 +180,7 @@ def _keep_default_law(verdict: Verdict, base: str, rival: str) -> str:
 
 
 def _reason_to_use_law(verdict: Verdict, base: str) -> str:
-    """Return the clause that says why the leading law is to be used instead of the default ``base``.
-
-    The clause names the measure that chose the leader, and its values.
-    """
+    """Return the clause that says why, by values of which measure, the leader is to be used instead of ``base``."""
     leader = verdict.leader
     scores = verdict.means["interval_score"]
     score_pair = _pair(scores[leader], scores[base], "interval_score")
@@ -194,7 +191,7 @@ def _reason_to_use_law(verdict: Verdict, base: str) -> str:
             f"{_pair(losses[leader], losses[base], 'pinball_loss')} on rows that it had not seen; by interval score "
             f"they are not told apart ({score_pair})"
         )
-    if not verdict.differs(verdict.criterion, leader, base):
+    if not verdict.differs(verdict.criterion, leader, base):  # it beats the base rates, and the default does not
         return (
             f"its 90% intervals are better than the target's own quantiles, interval score "
             f"{_pair(scores[leader], scores[BASE_RATES], 'interval_score')} on rows that it had not seen; those of one "
@@ -208,7 +205,7 @@ def _reason_to_use_law(verdict: Verdict, base: str) -> str:
 
 
 def _leader(verdict: Verdict) -> str:
-    """Return the leader's name between backticks, and unless it is on a given model its best forest in parentheses."""
+    """Return the leader's name between backticks and, unless it reads a given model, its best forest in parentheses."""
     kind, leaf_size = verdict.best_forests[verdict.leader]
     if leaf_size == 0:  # a given model's trees
         return f"`{verdict.leader}`"
@@ -216,10 +213,9 @@ def _leader(verdict: Verdict) -> str:
 
 
 def _at_the_top(results: Results, verdict: Verdict) -> str:
-    """Return a clause on how many of 100 rows that the leader calls most likely positive are positive.
+    """Return a clause on how many of 100 rows called most likely positive are so, by the leader and by the default.
 
-    It also says how many are positive by the default. It is empty unless the study has two classes, and the positive
-    one is rare.
+    It is empty unless the study has two classes, and the positive one is rare.
     """
     if not is_binary(results) or (share := positive_share(results)) >= RARE:
         return ""
@@ -243,7 +239,7 @@ def _accuracy(results: Results, verdict: Verdict) -> str:
     accuracy = verdict.means["accuracy"]
     usual = max(rates, key=lambda label: rates[label])
     if verdict.differs("accuracy", verdict.leader, BASE_RATES) != 1:
-        # A small lead over the most frequent class says nothing; a large one may rest on too few test folds.
+        # A lead of less than a tenth of that class's errors says nothing; a larger one may rest on too few test folds.
         if accuracy[verdict.leader] - rates[usual] < (1 - rates[usual]) / 10:
             return f"; accuracy says nothing here, since *{usual}* is right for {rates[usual]:.1%}"
         return (
@@ -260,7 +256,7 @@ def _accuracy(results: Results, verdict: Verdict) -> str:
 def further(results: Results, verdict: Verdict) -> list[str]:
     """Return the sentences that follow `decision`: on ties with the leader, costs, other measures, worse combiners.
 
-    The list is empty if one combiner or law alone was run. Without a default there is no more than that on ties.
+    Without a default there is no more than that on ties, and none if one combiner or law alone was run.
     """
     if len(verdict.best_forests) == 1:
         return []
@@ -336,7 +332,7 @@ def _on_other_measures(verdict: Verdict, base: str, measures: list[str]) -> list
 
 
 def _list_values(verdict: Verdict, names: list[str], measure: str) -> str:
-    """Return the first `MOST_NAMED` names, each with its mean of a measure, and how many more there are, as a text."""
+    """Return up to `MOST_NAMED` names with their means of a measure, and how many more there are, as a text."""
     values = ", ".join(_name_and_value(verdict, name, measure) for name in names[:MOST_NAMED])
     n_more = len(names) - MOST_NAMED
     return f"{values} and {n_more} more" if n_more > 0 else values

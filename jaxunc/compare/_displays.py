@@ -110,8 +110,8 @@ class ReliabilityDisplay(Display):
     ) -> "ReliabilityDisplay":
         """Make and plot a curve from the arguments of `jaxunc.metrics.reliability_curve`.
 
-        These are ``probs``, ``y``, ``n_bins`` and ``strategy``. ``name`` is the curve's name in the legend. ``ax`` (the
-        axes) and further keywords go to `plot`.
+        These are ``probs``, ``y``, ``n_bins`` and ``strategy``. ``name`` is the curve's name in the legend. ``ax`` and
+        further keywords go to `plot`.
         """
         curve = metrics.reliability_curve(probs, y, n_bins=n_bins, strategy=strategy)
         return cls(curve, name=name).plot(ax, **kwargs)
@@ -129,7 +129,7 @@ class ReliabilityDisplay(Display):
                 size.append(n)
         (self.line_,) = ax.plot(confidence, accuracy, label=self.name, **kwargs)
         # The area of a dot shows the share of instances in its bin, so that values of few instances stand back.
-        areas = [120 * n / sum(size) for n in size]
+        areas = [120 * n / sum(size) for n in size]  # in square points, 120 for all instances
         ax.scatter(confidence, accuracy, s=areas, color=self.line_.get_color(), alpha=0.35, linewidth=0, zorder=2)
         return self._finish(ax, xlabel="confidence in the predicted class", ylabel="share that is right")
 
@@ -259,27 +259,13 @@ class UncertaintyDisplay(Display):
     ) -> "UncertaintyDisplay":
         """Make and plot a display from each instance's two uncertainties and whether its prediction is correct.
 
-        Parameters
-        ----------
-        aleatoric, epistemic
-            The two uncertainties ``[instances]``, such as `jaxunc.UncertaintyDecomposition` answers.
-        correct
-            Whether the prediction is correct ``[instances]``: bool, or 0 and 1.
-        n_bins, upper
-            Number of bins, and upper limits, of the aleatoric and the epistemic axis. An entropy in bits of K classes
-            is at most log₂ K. Values beyond a limit are in the last bin.
-        ax, **kwargs
-            As for `plot`.
+        ``aleatoric`` and ``epistemic`` are ``[instances]``, such as `jaxunc.UncertaintyDecomposition` answers, and
+        ``correct [instances]`` is bool, or 0 and 1. Each axis has ``n_bins`` bins up to its limit in ``upper``
+        (aleatoric, epistemic); values beyond it are in the last bin. An entropy in bits of K classes is at most log₂ K.
+        ``ax`` and further keywords go to `plot`.
 
-        Returns
-        -------
-        UncertaintyDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        ValueError
-            If an uncertainty is NaN, the lengths differ, or ``correct``, ``n_bins`` or ``upper`` is out of range.
+        Raises a ValueError if an uncertainty is NaN, the lengths differ, or ``correct``, ``n_bins`` or ``upper`` is out
+        of range.
         """
         counted = uncertainty_map(aleatoric, epistemic, correct, n_bins=n_bins, upper=upper)
         return cls(counted).plot(ax, **kwargs)
@@ -295,8 +281,8 @@ class UncertaintyDisplay(Display):
         height = y_edges[1] - y_edges[0]
         positions = np.argwhere(size > 0)
         filled = size[size > 0]
-        # The area shows the number of instances; a least area keeps bins of few instances visible.
-        sides = np.sqrt(np.maximum(filled / filled.max(initial=1), 0.02))
+        # The area shows the number of instances; at least 2 % of the bin keeps few instances visible.
+        sides = np.sqrt(np.maximum(filled / filled.max(initial=1), 0.02))  # as shares of the bins' sides
         squares = []
         for (i, j), side in zip(positions, sides, strict=True):
             left = x_edges[i] + width * (1 - side) / 2
@@ -304,7 +290,7 @@ class UncertaintyDisplay(Display):
             squares.append(Rectangle((left, bottom), width * side, height * side))
         self.squares_ = PatchCollection(squares, cmap=cmap, edgecolor="#444444", linewidth=0.3)
         self.squares_.set_array(errors[size > 0] / filled)
-        self.squares_.set_clim(0, 0.5)
+        self.squares_.set_clim(0, 0.5)  # from 1/2 on the colour does not change
         ax.add_collection(self.squares_)
         self.colorbar_ = ax.figure.colorbar(self.squares_, ax=ax, extend="max") if colorbar else None
         if self.colorbar_ is not None:
@@ -358,6 +344,7 @@ class LeafSizeDisplay(Display):
         lines = lines_for(list(self.values)) if lines is None else lines
         self.lines_ = {}
         positions = range(len(self.leaf_sizes))
+        # Faint lines are drawn first, behind the others.
         for combiner, values in sorted(self.values.items(), key=lambda item: item[0] in lines):
             look = lines.get(combiner, FAINT)
             keywords: Any = {"label": combiner, "zorder": 3, "linewidth": 1.6, **look.keywords()}

@@ -40,28 +40,23 @@ INTERVAL_BINS = ("size", "hits", "probability", "lower", "upper")
 BRIER_RANGE = ("lower", "mean", "upper")
 """Keys of `Outcome.brier_range`: least Brier score inside the intervals, the mean class frequency's, the largest."""
 POLL_MEASURES = ("n_polled", "settled", "accuracy", "whole_accuracy", "same")
-"""Keys of `Outcome.polling`: mean number of trees used, share of settled votes, accuracy of the vote of the trees used,
-accuracy of the vote of all trees, and share of rows for which both votes agree."""
+"""Keys of `Outcome.polling`: mean number of trees used, share of settled votes, accuracy of the vote of these trees and
+of that of all trees, and share of rows for which both votes agree."""
 CONFIDENCE = 0.99  # confidence with which a settled vote names the class that infinitely many trees would choose
 MOST_CLASSES = 10  # of more classes no sets and intervals are made: every tree compares each pair of classes
 N_BINS = 10  # number of bins of confidence, or of probability, in reliability diagrams
 N_POINTS = 20  # number of points of accuracy-rejection curves: coverages 1/20, 2/20, … 1
 N_CELLS = 16  # number of bins of uncertainty along each axis
-TOPS = (1, 5, 10, 20)
-"""Shares of the rows, in per cent, that are called most likely positive; the share of positives in each is measured."""
+TOPS = (1, 5, 10, 20)  # shares of the rows, in per cent, that are called most likely positive
 EDGES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99)
 """Edges between bins of the positive class's probability: fine near 0 for rare classes, and equal in all folds, so that
 bins add over folds."""
 N_DOUBTFUL = 6  # number of doubtful rows that are kept of a test fold
 N_ALIKE = 3  # number of training rows that are shown beside each doubtful row
-# Log probabilities are clipped as scikit-learn's log loss clips probabilities, so that both agree.
-_LEAST_LOG = float(np.log(np.finfo(np.float64).eps))
-# Decimals of the numbers in an outcome.
-_DIGITS = 7
-# Instances whose leaves are compared at once: ten classes of 100 trees take 40 MB.
-_BATCH = 1024
-# Training rows whose leaves are held at once: their comparisons with six doubtful rows in 100 trees take 20 MB.
-_ALIKE_BATCH = 2**15
+_LEAST_LOG = float(np.log(np.finfo(np.float64).eps))  # where log probabilities are clipped, as by scikit-learn's loss
+_DIGITS = 7  # number of decimals of the numbers in an outcome
+_BATCH = 1024  # number of instances whose pairs of classes are compared at once: ten classes, 100 trees take 40 MB
+_ALIKE_BATCH = 2**15  # number of training rows that are compared with doubtful rows at once: 100 trees take 20 MB
 Answers = Callable[[np.ndarray], Answer]  # function from instances to their answers
 
 
@@ -75,7 +70,7 @@ class Outcome(NamedTuple):
     rejection: dict[str, list[float]]
     """{combiner: accuracies at coverages 1/N_POINTS … 1}, the least certain instances being rejected first."""
     uncertainty: list[list[int]]
-    """[aleatoric bin, epistemic bin, instances, errors of the mean class frequency], empty bins left out."""
+    """[aleatoric bin, epistemic bin, instances, errors of the mean class frequency] of each bin that is not empty."""
     sets: dict[str, dict[str, float | None]]
     """{s: {measure: value}}: `SET_MEASURES` of the forest's sets (equal masses) for each of `STRENGTHS`;
     ``single_set_accuracy`` is None if no set holds one class alone. Empty for more than `MOST_CLASSES` classes."""
@@ -130,8 +125,8 @@ def evaluate(
     ``[truth decision]``, or None.
     """
     rules = {name: COMPARED_COMBINERS[name].make(forest) for name in combiners if name not in learned}
-    cautious = forest.n_classes <= MOST_CLASSES
-    if cautious:
+    has_sets = forest.n_classes <= MOST_CLASSES
+    if has_sets:
         rules |= {"leaves": _Leaves(), "intervals": AveragedIntervals(INTERVAL_STRENGTH)}
     # One pass over the trees answers for all combiners, and for what figures need besides.
     together = Together(
@@ -146,15 +141,15 @@ def evaluate(
     )
     measures, reliability, rejection = jax.tree.map(np.asarray, _measure(stacked, labels))
     right = np.argmax(answers["mean"].class_scores, axis=1) == y
-    upper = float(np.log2(forest.n_classes))
-    cells = uncertainty_map(
-        answers["uncertainty"].aleatoric, answers["uncertainty"].epistemic, right, n_bins=N_CELLS, upper=(upper, upper)
-    )
-    size = np.asarray(cells.size)
-    errors = np.asarray(cells.errors)
+    uncertainty = answers["uncertainty"]
+    most_bits = float(np.log2(forest.n_classes))  # the largest entropy
+    limits = most_bits, most_bits
+    counted = uncertainty_map(uncertainty.aleatoric, uncertainty.epistemic, right, n_bins=N_CELLS, upper=limits)
+    size = np.asarray(counted.size)
+    errors = np.asarray(counted.errors)
     sets, set_sizes, intervals, brier_range, polling = {}, {}, {}, {}, {}  # where there are too many classes
     binary = forest.n_classes == 2
-    if cautious:
+    if has_sets:
         sets, set_sizes = _evaluate_sets(answers["leaves"], labels)
         intervals = _interval_bins(answers["mean"].probability, answers["intervals"], y)
         if binary:
@@ -197,11 +192,11 @@ def _measure_positive(answer: Answer, y: np.ndarray, positive: int) -> dict[str,
     """
     scores = np.asarray(answer.class_scores, float)
     probs = np.asarray(answer.probability, float)[:, positive]
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # two scores of -inf have no difference: they count as equal
         sort_keys = np.nan_to_num(scores[:, 1 - positive] - scores[:, positive], nan=0.0, posinf=np.inf, neginf=-np.inf)
     tie_group = np.unique(sort_keys, return_inverse=True)[1]  # 0 is most likely positive
     hits = np.bincount(tie_group, y)  # number of positive instances in each group
-    # Instances, and positive ones, in a group and all groups above it.
+    # Numbers of instances, and of positive ones, in a group and all groups above it.
     n_above = np.cumsum(np.bincount(tie_group))
     hits_above = np.cumsum(hits)
     top_sizes = [max(1, round(len(y) * top / 100)) for top in TOPS]
@@ -223,8 +218,8 @@ def _measure_positive(answer: Answer, y: np.ndarray, positive: int) -> dict[str,
 def _doubtful(answers: dict[str, Any], y: np.ndarray) -> list[dict[str, Any]]:
     """Return the `N_DOUBTFUL` rows of largest total uncertainty, as entries of `Outcome.doubtful`, the largest first.
 
-    ``answers`` is {combiner: answer} and has "mean", "uncertainty" and, if there are few classes, "leaves". ``y`` holds
-    the rows' true classes. "row" is a position in the test fold.
+    ``answers`` has "mean", "uncertainty" and, if there are few classes, "leaves"; ``y`` holds the rows' true classes.
+    "row" is a position in the test fold.
     """
     total, aleatoric, epistemic = (np.asarray(measure, float) for measure in answers["uncertainty"])
     probs = np.asarray(answers["mean"].probability, float)
@@ -264,8 +259,7 @@ def rows_alike(
 class _Leaves(Combiner[Array]):
     """A combiner that answers with the counts of every leaf, from which sets are made for all s.
 
-    For two classes this is as fast as to merge votes for each s. For ten classes it takes a third of the time: a tree
-    has 10 counts, but 90 votes on pairs of classes for each s.
+    For ten classes this takes a third of the time of merging votes, of which a tree has 90 for each s.
     """
 
     merge: ClassVar[str] = "collect"
@@ -296,12 +290,11 @@ def _measure(answers: _Answers, y: Int[Array, "instances"]):
 def _measure_one(answer: _Answers, y):
     """Return one combiner's {measure: value}, its reliability curve, and its accuracies by rising coverage.
 
-    ``answer`` has the combiner's arrays ``[instances classes]``, and ``y [instances]`` the true classes. Accuracy is
-    that of the largest class score. AUC is one class against the rest, averaged over the classes. The Brier score is
-    the mean squared error of the probability of class 1; for more than two classes it is summed over all.
+    ``answer`` has the combiner's arrays ``[instances classes]``, and ``y [instances]`` the true classes. The Brier
+    score is the mean squared error of the probability of class 1; for more than two classes it is summed over all.
     """
     scores, raw_probs, log_probs = map(jnp.asarray, answer)
-    # Shares add to 1 up to rounding only, which metrics would refuse or count.
+    # Probabilities add to 1 up to rounding only, which metrics would refuse or count.
     probs = raw_probs / jnp.sum(raw_probs, axis=1, keepdims=True)
     binary = probs.shape[1] == 2
     # Class scores still order instances whose probabilities are both rounded to 0 or to 1.
@@ -335,14 +328,14 @@ def _ranking_keys(
     Probabilities that are rounded to 0 or 1 tie in ``probs``: there ``log_probs`` decide.
     """
     classes = jnp.arange(probs.shape[1])
-    tiny = 1e-30
+    tiny = 1e-30  # near the least number of float32
 
     def log_of_others(c):
         """Return the logarithm of the probability of all classes but ``c``, ``[instances]``."""
         return jax.nn.logsumexp(jnp.where(classes == c, -jnp.inf, log_probs), axis=1)
 
     log_others = jax.lax.map(log_of_others, classes)  # [classes, instances]
-    # Probabilities that round to 1 are ordered by what the other classes have, those near 0 by their logarithms.
+    # Probabilities that round to 1 are ordered by what is left to the other classes, those near 0 by their logarithms.
     logs = jnp.where(probs > tiny, jnp.log(jnp.maximum(probs, tiny)), log_probs)
     return jnp.where(probs == 1, -log_others.T, logs)
 
@@ -418,34 +411,27 @@ def uncertainty_map(
 def _map_counts(aleatoric, epistemic, correct, aleatoric_edges, epistemic_edges):
     """Return the numbers of all instances and of the wrong ones in each bin, ``[aleatoric bins, epistemic bins]`` each.
 
-    ``aleatoric``, ``epistemic`` and ``correct`` are ``[instances]``; ``correct`` is 0 for a wrong prediction, 1 for a
-    right one. Edges are ``[bins + 1]``, of as many bins for each axis. Instances with NaN or another ``correct`` are
-    not counted.
+    The first three arguments are ``[instances]``, with ``correct`` 0 or 1; edges are ``[bins + 1]``, of as many bins
+    for each axis. Instances with NaN or another ``correct`` are not counted.
     """
     n_bins = aleatoric_edges.shape[0] - 1
     i = _bin_of(aleatoric, aleatoric_edges)
     j = _bin_of(epistemic, epistemic_edges)
     is_valid = (correct >= 0) & (correct < 2) & ~jnp.isnan(aleatoric) & ~jnp.isnan(epistemic)
-    # A bin is within bounds for any value, even NaN.
+    # Every value has a bin, even NaN, so that bounds need no check.
     count = partial(jnp.zeros((n_bins, n_bins), jnp.int32).at[i, j].add, mode="promise_in_bounds")
     return count(is_valid.astype(jnp.int32)), count((is_valid & (correct == 0)).astype(jnp.int32))
 
 
 def _bin_of(values, edges):
-    """Return the bin, from 0, of each of ``values [instances]``, between ``edges [bins + 1]``.
-
-    It is the number of inner edges at or below the value: values outside of the edges are in the first or last bin.
-    """
+    """Return each value's bin, from 0, between ``edges [bins + 1]``; values beyond these are in the outer bins."""
     return jnp.sum(values[:, None] >= edges[None, 1:-1], axis=1, dtype=jnp.int32)
 
 
 def _evaluate_sets(
     leaves: Float[Array, "instances trees classes"], y: Int[Array, "instances"]
 ) -> tuple[dict[str, dict[str, float | None]], dict[str, list[int]]]:
-    """Return `Outcome.sets` and `Outcome.set_sizes`: measures and sizes, for each s, of the instances' sets of classes.
-
-    ``leaves`` holds the counts of the leaves that the instances reach, and ``y`` the instances' classes.
-    """
+    """Return `Outcome.sets` and `Outcome.set_sizes`, from the counts in ``leaves`` and the true classes ``y``."""
     measures, sizes = jax.tree.map(np.asarray, _measure_sets(leaves, y))
     sets, set_sizes = {}, {}
     for i, s in enumerate(map(str, STRENGTHS)):
@@ -461,8 +447,8 @@ def _measure_sets(
 ) -> tuple[dict[str, Float[Array, "strengths"]], Int32[Array, "strengths classes"]]:
     """Return {measure: value for each of `STRENGTHS`} of the instances' sets, and how many hold 1, 2, … classes.
 
-    An instance's set holds the classes that no other dominates by the votes of the trees (`GeneralizedVote`). Trees
-    vote by the counts in ``leaves``.
+    A set holds the classes that no other dominates by the votes of the trees (`GeneralizedVote`), by the counts in
+    their ``leaves``.
     """
     n_classes = leaves.shape[-1]
 
@@ -490,7 +476,7 @@ def _interval_bins(
 ) -> dict[str, list]:
     """Return `Outcome.intervals`: sums over bins ((b - 1)/B, b/B] of the mean class frequency, ``probability``.
 
-    ``interval`` has the averaged intervals ``[instances classes]``, and ``y`` the true classes.
+    ``interval`` has the averaged intervals ``[instances classes]``.
     """
     arrays = [np.asarray(array) for array in (probability, *interval)]
     n_classes = arrays[0].shape[1]
@@ -511,20 +497,14 @@ def _interval_bins(
 def _brier_range(
     probability: Float[Array, "instances 2"], interval: Interval, y: Int[np.ndarray, "instances"]
 ) -> dict[str, float]:
-    """Return `Outcome.brier_range`: the Brier score of ``probability``, and the range that the intervals allow.
-
-    ``y`` holds the true classes, of two.
-    """
+    """Return `Outcome.brier_range`: the Brier score of ``probability``, and the range that the intervals allow."""
     lower, upper = metrics.interval_brier(Interval(interval.lower[:, 1], interval.upper[:, 1]), y)
     mean = np.mean((np.asarray(probability, float)[:, 1] - y) ** 2)
     return dict(zip(BRIER_RANGE, map(_rounded, (lower, mean, upper)), strict=True))
 
 
 def _polling(leaves: Num[Array, "instances trees classes"], y: Int[Array, "instances"]) -> dict[str, float]:
-    """Return `Outcome.polling`: measures of a vote of the trees that stops once it is settled.
-
-    ``leaves`` holds the counts of the leaves that the instances reach, and ``y`` the instances' classes.
-    """
+    """Return `Outcome.polling`: measures of a vote that stops once settled, of trees with the counts in ``leaves``."""
     n_trees, n_classes = leaves.shape[1:]
     votes = votes_of_counts(np.asarray(leaves), np.arange(n_trees)).astype(np.int32)
     result = stop_after(votes, n_classes, confidence=CONFIDENCE)

@@ -1,8 +1,4 @@
-"""Figures of the report page, as SVG: outcomes averaged over test folds and drawn by the displays of this room.
-
-A description of each figure puts its numbers into words. Sets and intervals are shown at one leaf size of each kind of
-forest.
-"""
+"""Figures of the report page, as SVG: outcomes averaged over test folds and drawn by the displays of this room."""
 
 import io
 from collections.abc import Callable, Sequence
@@ -65,10 +61,10 @@ _STYLE: Any = {
     "legend.fontsize": 8,
     "legend.frameon": False,
 }
-_SIZE = (4.4, 3.1)
+_SIZE = (4.4, 3.1)  # width and height of a figure, in inches
 RANK_ROWS = 8  # largest number of combiners in a chart of ranks
-_MOST_HIGHLIGHTED = 5
-_LONGEST_LABEL = 24
+_MOST_HIGHLIGHTED = 5  # largest number of combiners that stand out
+_LONGEST_LABEL = 24  # largest number of characters of a class label on an axis
 _LEAST_IN_BIN = 5  # least number of predictions in a bin whose share is drawn: a share of fewer says little
 
 
@@ -76,15 +72,14 @@ class Picture(NamedTuple):
     """A figure of the report page."""
 
     title: str
-    description: str  # description of the figure for those who cannot see it
+    description: str  # the numbers of the figure in words, for those who cannot see it
     svg: str
 
 
 def choose_highlights(results: Results, rankings: dict[str, Ranking], leader: str) -> list[str]:
     """Return the names of up to `_MOST_HIGHLIGHTED` combiners or laws of the study that are to stand out in figures.
 
-    They are the default, then ``leader``, the one to use, then the best by each measure of ``rankings``, {measure: its
-    ranking}.
+    They are the default, the ``leader``, and the best by each measure of ``rankings``, {measure: its ranking}.
     """
     order = ("brier", "auc", "accuracy", "log_loss", "interval_score", "pinball_loss")
     best_names = [rankings[measure].combiners[0] for measure in order if measure in rankings]
@@ -116,7 +111,7 @@ def rank_pictures(rankings: dict[str, Ranking], names: Sequence[str]) -> list[Pi
             ax.set(xlabel="average rank", xlim=(0, len(ranking.combiners) + 1), ylim=(len(positions) - 0.5, -0.5))
 
         sentence = ", ".join(f"{name} {rank:.1f}" for name, rank in zip(ranking.combiners, ranking.ranks, strict=True))
-        size = (4.4, 0.7 + 0.26 * len(positions))
+        size = (4.4, 0.7 + 0.26 * len(positions))  # a strip for each row
         pictures.append(draw_picture(f"Ranks by {TITLES[measure]}", f"Average ranks: {sentence}.", draw, size))
     return pictures
 
@@ -164,8 +159,7 @@ def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
     Each law is shown on the forest on which it is best (`Verdict.best_forests`).
     """
     outcomes = {law: outcomes_of(results, *forest) for law, forest in verdict.best_forests.items()}
-    # {law: its observed coverage at each of `COVERAGES`}, the leader and the default first.
-    coverages = {}
+    coverages = {}  # {law: its observed coverage at each of `COVERAGES`}, the leader and the default first
     for law in (verdict.leader, verdict.base, *verdict.best_forests):
         if law is not None and law not in coverages:
             coverages[law] = observed_coverages(outcomes[law], law)
@@ -201,10 +195,8 @@ def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
 
 
 def _show_most(ax: Axes, values: list[list[float]]) -> None:
-    """Set the limits of the y axis so that the worst tenth of the values is left out, which could flatten the others.
-
-    The values are accuracies, worst where they are low, if the axis's label says so; else losses, worst where high.
-    """
+    """Set the limits of the y axis so that the worst tenth of the values, which could flatten the rest, is left out."""
+    # Accuracies are worst where they are low, and the other measures, losses, where they are high.
     levels = [0.1, 1.0] if ax.get_ylabel() == "accuracy" else [0.0, 0.9]
     low, high = np.quantile(values, levels)
     margin = 0.15 * (high - low) or 0.01  # 0.01 if all values are equal
@@ -270,7 +262,7 @@ class _PositiveCurve(NamedTuple):
 
 
 def _positive_curve(combiner: str, outcomes: list[Any]) -> _PositiveCurve:
-    """Return one combiner's curve from the outcomes of test folds, without bins of less than `_LEAST_IN_BIN`."""
+    """Return one combiner's curve over the outcomes of test folds, without bins of fewer than `_LEAST_IN_BIN`."""
     size, hits, probability = (
         np.sum([outcome.positive[combiner][key] for outcome in outcomes], axis=0)
         for key in ("size", "hits", "probability")
@@ -318,10 +310,7 @@ def positive_picture(results: Results, verdict: Verdict) -> Picture:
 
 
 def _scale_by_root(ax: Axes, largest: float) -> None:
-    """Give both axes, of shares up to ``largest``, a square-root scale with ticks.
-
-    It spreads values near 0 and, unlike a logarithmic scale, has a position for 0.
-    """
+    """Give both axes, of shares up to ``largest``, a square-root scale, which spreads values near 0, and ticks."""
     ax.set_xscale("function", functions=(np.sqrt, np.square))
     ax.set_yscale("function", functions=(np.sqrt, np.square))
     ticks = [tick for tick in (0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1) if tick <= largest * 1.05]
@@ -391,7 +380,7 @@ def set_pictures(results: Results, records: Any) -> list[Picture]:
 
 
 def _over_s(title: str, measure: str, lines: dict[str, list[float]], always: dict[str, float] | None = None) -> Picture:
-    """Return a picture of measures of sets of classes against s, with ``measure`` as the name of the y axis.
+    """Return a picture of measures of sets against s, with ``measure`` as the name of the y axis.
 
     ``lines`` is {name: value for each of `STRENGTHS`}, and ``always`` {name: value that does not depend on s}.
     """
@@ -406,10 +395,7 @@ def _over_s(title: str, measure: str, lines: dict[str, list[float]], always: dic
 
 
 def _set_sizes(title: str, shares) -> Picture:
-    """Return a picture of how many classes the sets hold at each s.
-
-    ``shares [strengths classes]`` has for each s the share of sets with 1, 2, … classes.
-    """
+    """Return a picture of ``shares [strengths classes]``: for each s the shares of sets with 1, 2, … classes."""
 
     def draw(ax: Axes) -> None:
         SetSizeDisplay(STRENGTHS, shares).plot(ax)
@@ -442,8 +428,7 @@ def interval_pictures(results: Results, records: Any) -> list[Picture]:
 def _reliability_of_intervals(title: str, bins: dict[str, Any], results: Results) -> Picture:
     """Return a picture of the share of predictions that came true against their probability, with intervals, in bins.
 
-    ``bins`` is what `interval_means` returns: {"size", "hits" (shares that came true), "probability", "lower", "upper":
-    a number for each bin}.
+    ``bins`` is what `interval_means` returns: of "hits" the shares that came true.
     """
     classes = list(results.about["data"]["classes"])
     name = _axis_label(classes[1]) if len(classes) == 2 else "a class"
@@ -500,7 +485,7 @@ def draw_picture(
 
 def _share(value: float) -> str:
     """Return a share as text with three decimals; "none" for NaN, which is a share of no rows."""
-    return f"{value:.3f}" if value == value else "none"
+    return "none" if np.isnan(value) else f"{value:.3f}"
 
 
 def _join_values(values) -> str:

@@ -22,8 +22,8 @@ from ._settings import BASE_RATES, PLAIN, TREES
 COVERAGE = 0.9  # nominal coverage of the intervals that are scored
 LEVELS = np.arange(1, 20) / 20
 """Levels .05, .1, … .95 of the quantiles that are scored; the outermost two are the ends of the scored intervals."""
-COVERAGES = (LEVELS[:9:-1] - LEVELS[:9]).round(2)[::-1]
-"""Nominal coverages .1, .2, … .9 of the intervals between two quantiles, for which observed coverage is counted."""
+COVERAGES = np.arange(1, 10) / 10
+"""Nominal coverages of the intervals between the i-th lowest and the i-th highest of `LEVELS`, the inmost first."""
 MEASURES_OF_LAWS = {
     "interval_score": False,
     "pinball_loss": False,
@@ -70,29 +70,30 @@ def evaluate_laws(
         models[law] = UncertainForestRegressor(FrozenEstimator(forest), law=law).fit(X_train, y_train, groups=groups)
         quantiles[law] = models[law].predict(X, quantiles=LEVELS)
         seconds[law] = time.perf_counter() - start
-    bound_moments = models["residuals"].moments_
+    leaf_moments = models["residuals"].moments_  # the forest, answering with means and variances of leaves
     start = time.perf_counter()
-    moments = bound_moments.answer(X)
+    moments = leaf_moments.answer(X)
+    # A normal law of the variance between trees.
     quantiles[TREES] = moments.mean[:, None] + np.sqrt(moments.epistemic)[:, None] * scipy.stats.norm.ppf(LEVELS)
     seconds[TREES] = time.perf_counter() - start
     start = time.perf_counter()
-    is_oob = oob_mask(forest, len(y_train), groups=groups)
+    is_oob = oob_mask(forest, len(y_train), groups=groups)  # [rows, trees]
     has_oob = is_oob.any(axis=1)
-    residuals = y_train[has_oob] - bound_moments.answer(X_train[has_oob], tree_mask=is_oob[has_oob]).mean
+    residuals = y_train[has_oob] - leaf_moments.answer(X_train[has_oob], tree_mask=is_oob[has_oob]).mean
     quantiles[PLAIN] = moments.mean[:, None] + np.quantile(residuals, LEVELS)
     seconds[PLAIN] = time.perf_counter() - start
     quantiles[BASE_RATES] = np.tile(np.quantile(y_train, LEVELS), (len(y), 1))
     seconds[BASE_RATES] = 0.0
     fifth = np.empty(len(y), int)  # the group of each row, by rank of the leaves' standard deviation
     fifth[np.argsort(moments.std, kind="stable")] = np.arange(len(y)) * N_FIFTHS // len(y)
-    drawn_rows = np.linspace(0, len(y) - 1, min(N_DRAWN, len(y))).round().astype(int)
+    drawn_rows = np.linspace(0, len(y) - 1, min(N_DRAWN, len(y))).round().astype(int)  # evenly spread over the fold
     sizes = np.bincount(fifth, minlength=N_FIFTHS).tolist()
     outcome = NumberOutcome(measures={}, covered={}, fifths={"size": sizes}, drawn={})
     for law in (*laws, BASE_RATES):
         # Rounding may put quantiles out of order, and the interval score refuses a lower end above the upper one.
         ordered = np.maximum.accumulate(quantiles[law], axis=1)
         outcome.measures[law] = _measures(ordered, y, seconds[law])
-        # `COVERAGES` rise, and the outermost quantiles, of index 0, have the largest.
+        # `COVERAGES` begin with the inmost quantiles, which have the largest index.
         outcome.covered[law] = [int(_contains(ordered, y, i).sum()) for i in reversed(range(len(COVERAGES)))]
         outcome.fifths[law] = np.bincount(fifth[_contains(ordered, y)], minlength=N_FIFTHS).tolist()
         outcome.drawn[law] = [[_digits(v) for v in (ordered[i, 0], ordered[i, -1], y[i])] for i in drawn_rows]
@@ -100,10 +101,7 @@ def evaluate_laws(
 
 
 def _measures(quantiles: np.ndarray, y: np.ndarray, seconds: float) -> dict[str, float]:
-    """Return {measure: value} of one law on the rows of a test fold.
-
-    ``quantiles [rows levels]`` are the law's at `LEVELS`, and ``y`` the targets. ``seconds`` is how long the law took.
-    """
+    """Return {measure: value} of one law, from its ``quantiles [rows levels]`` at `LEVELS` and the targets ``y``."""
     ends = quantiles[:, [0, -1]]
     return {
         "interval_score": _digits(metrics.interval_score(ends, y, coverage=COVERAGE)),
@@ -115,9 +113,9 @@ def _measures(quantiles: np.ndarray, y: np.ndarray, seconds: float) -> dict[str,
 
 
 def _contains(quantiles: np.ndarray, y: np.ndarray, i: int = 0) -> np.ndarray:
-    """Return for each target in ``y`` whether it lies between the i-th lowest and the i-th highest quantile.
+    """Return for each target in ``y`` whether its row of ``quantiles [rows levels]`` holds it between two quantiles.
 
-    ``quantiles`` are ``[rows levels]``, and ``i`` counts from 0, the outermost two.
+    These are the i-th lowest and the i-th highest, counted from 0.
     """
     return (quantiles[:, i] <= y) & (y <= quantiles[:, -1 - i])
 
@@ -150,9 +148,6 @@ def observed_coverages(outcomes: Sequence[NumberOutcome], law: str) -> list[floa
 
 
 def worst_fifth(outcomes: Sequence[NumberOutcome], law: str) -> float:
-    """Return the least coverage of a law's scored intervals in any fifth of the rows, over the outcomes of test folds.
-
-    Rows are in fifths by the standard deviation that their leaves give. A fifth without rows is left out.
-    """
+    """Return the least coverage of a law's scored intervals in a fifth of the rows, over the outcomes of test folds."""
     n_held, n_rows = (np.sum([outcome.fifths[name] for outcome in outcomes], axis=0) for name in (law, "size"))
     return float((n_held[n_rows > 0] / n_rows[n_rows > 0]).min())

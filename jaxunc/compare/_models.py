@@ -44,12 +44,13 @@ class GivenModel(NamedTuple):
 
         The calibration is Platt's regression on the instances ``X`` and their classes ``y``.
         """
-        fitted: Any = LogisticRegression(C=100.0, max_iter=1000).fit(_evidence(self.model.answer(X)), y)
+        regression: Any = LogisticRegression(C=100.0, max_iter=1000)  # hardly regularised
+        regression.fit(_evidence(self.model.answer(X)), y)
 
         def calibrated(rows: np.ndarray) -> Answer:
-            shares = fitted.predict_proba(_evidence(self.model.answer(rows)))
-            log_shares = np.log(np.maximum(shares, np.finfo(np.float32).tiny))
-            return Answer(class_scores=log_shares, score=None, probability=shares, log_probability=log_shares)
+            probs = regression.predict_proba(_evidence(self.model.answer(rows)))
+            log_probs = np.log(np.maximum(probs, np.finfo(np.float32).tiny))  # finite, also of a probability of 0
+            return Answer(class_scores=log_probs, score=None, probability=probs, log_probability=log_probs)
 
         return {MODEL: self.model.answer, MODEL_CALIBRATED: calibrated}
 
@@ -63,12 +64,11 @@ def read_given_model(
     """Return the table of the file ``data``, and the fitted model of ``path``, which reads its columns.
 
     The model is in a file of `jaxunc.save`, or one that `jaxunc.from_any` reads. The table holds nominal columns as the
-    model's codes. Columns are found by name where the model knows names, and ``target`` names the column with labels.
-    ``notation`` has the marks in numbers of a text file, as far as the user names them.
+    model's codes. ``target`` names the column with labels. ``notation`` has the marks in numbers of a text file, as far
+    as the user names them.
 
-    Raises a ValueError if a file cannot be read, the model is not a classifier of trees with probabilities, or it takes
-    a pipeline's raw columns. Also if columns or the target are missing, or the target holds a label that the model
-    lacks.
+    Raises a ValueError if a file cannot be read, or the model is not a classifier of trees with probabilities or takes
+    raw columns. Also if columns or the target are missing, or it holds a label that the model lacks.
     """
     loaded = load_model(path)
     if steps_of_estimator(loaded):
@@ -108,8 +108,8 @@ def _adapt_to_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
 def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...]:
     """Return a file's features as the trees test them, classes as positions in ``labels``, a frame, and notes.
 
-    ``wanted`` has the model's columns, and the name of the target. Rows without a label are left out, and a note says
-    so. The frame has no columns; its index holds the number of each row in the file, from 1.
+    ``wanted`` has the model's columns, and the name of the target. A note tells of rows left out for want of a label.
+    The frame has no columns; its index holds the number of each row in the file, from 1.
 
     Raises a ValueError if no row has a label, a label is none of ``labels``, or the target is a column of the model.
     """
@@ -120,7 +120,7 @@ def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...
     chunks = list(file_chunks(path, wanted, _CHUNK_ROWS))
     if not chunks:
         raise ValueError(f"{path} has 0 rows.")
-    values = [
+    encoded_chunks = [
         encode_arrow(chunk.features, columns, chunk.where, are_cells=chunk.are_cells, first=chunk.first).values
         for chunk in chunks
     ]
@@ -135,27 +135,28 @@ def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...
         )
     if not has_label.any():
         raise ValueError(f"--target={target!r} is missing in all {len(labels_read)} rows; choose another column.")
-    X = np.concatenate([np.asarray(chunk) for chunk in values])[has_label]
+    X = np.concatenate([np.asarray(chunk) for chunk in encoded_chunks])[has_label]
     y = np.array([class_of[label] for label in labels_read if label is not None], np.int64)
     frame = pd.DataFrame(index=np.flatnonzero(has_label) + 1)
-    n_left_out = int(np.sum(~has_label))
-    if n_left_out == 0:
+    if has_label.all():
         return X, y, frame, ()
-    return X, y, frame, (f"{n_left_out} of {len(labels_read)} rows have no {target!r} and are left out.",)
+    note = f"{np.sum(~has_label)} of {len(labels_read)} rows have no {target!r} and are left out."
+    return X, y, frame, (note,)
 
 
 def _targets(chunk: DataChunk) -> list[str | None]:
     """Return the labels in a chunk's first kept column as texts; None for missing ones."""
     column = chunk.kept.column(0).to_pylist()
+    # Missing are None, NaN (which differs from itself) and empty texts.
     return [None if value is None or value != value or value == "" else label_text(value) for value in column]
 
 
 def _evidence(answer: Answer) -> np.ndarray:
-    """Return the features of Platt's regression, ``[instances classes]``: log probabilities, clipped to -80 or more.
+    """Return the features of Platt's regression, ``[instances classes]``: finite log probabilities.
 
     For two classes there is one feature, ``[instances 1]``: the logarithm of class 1 less that of class 0.
     """
-    logs = np.maximum(np.asarray(answer.log_probability, np.float64), -80.0)
+    logs = np.maximum(np.asarray(answer.log_probability, np.float64), -80.0)  # of probability 0 it is -inf
     return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
 
 
@@ -173,10 +174,8 @@ class RefittedModel(NamedTuple):
         """Fit clones of the steps and, with a seed, of the forest to the table's rows at the positions ``train``.
 
         Return (forest, read, X, names). ``read`` is a function from positions of rows to the features that the fitted
-        forest reads. ``X`` has these features of the rows at ``train``, and ``names`` are the features' names, none if
-        the steps do not tell them.
-
-        Raises a ValueError if the steps cannot be fitted, or drop or make rows.
+        forest reads, ``X`` has those of the rows at ``train``. ``names`` are their names, none if steps do not tell
+        them. Raises a ValueError if the steps cannot be fitted, or drop or make rows.
         """
         model: Any = clone(self.forest)
         model.set_params(random_state=seed)
@@ -198,10 +197,10 @@ class RefittedModel(NamedTuple):
         return model.fit(X, y), read, X, names
 
     def _fit_steps(self, raw_rows: pd.DataFrame, y: np.ndarray) -> tuple[Any, np.ndarray, tuple[str, ...]]:
-        """Return (fitted clone of the steps, features, names of features) from raw rows and their classes ``y``.
+        """Return a clone of the steps, fitted to raw rows and classes ``y``, and the rows' features and their names.
 
-        The features are those that the clone makes of the rows. There are no names if the steps do not tell them.
-        Raises a ValueError if the steps cannot be fitted, or drop or make rows.
+        There are no names if the steps do not tell them. Raises a ValueError if the steps cannot be fitted, or drop or
+        make rows.
         """
         steps: Any = clone(cast(Pipeline, self.steps))
         try:
@@ -273,7 +272,7 @@ def read_refitted_model(path: str, table: Table) -> RefittedModel:
 
 
 def _facts(path: str | Path, n_trees: int, boosted: bool, **further: Any) -> dict[str, Any]:
-    """Return the description of a model in results: its file's name and SHA-256, and the arguments behind ``path``."""
+    """Return the description of a model in results: its file's name and SHA-256, and the other arguments."""
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return {"name": Path(path).name, "n_trees": n_trees, "boosted": boosted, **further, "sha256": digest}
 

@@ -153,7 +153,7 @@ def _environment() -> jinja2.Environment:
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Names in the data may hold characters that reverse the text around them.
+        # Names in the data may hold characters that reverse the text around them. `Markup`, a kind of str, stays.
         finalize=lambda value: escape_invisible(value) if type(value) is str else value,
     )
     environment.filters |= {"data_uri": _data_uri, "code": _to_html}
@@ -183,7 +183,7 @@ def _contents(results: Results, verdict: Verdict, figures: dict[str, list[Pictur
 
 
 def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, Any]]]:
-    """Return {kind of forest: rows of the table of all combiners or laws}, a row for each, by rising mean rank.
+    """Return {kind of forest: rows of its table}: a row for each combiner or law, by rising mean rank.
 
     A row has a cell for each of `_measures`. ``records`` is the frame of `Results.records`.
     """
@@ -202,7 +202,7 @@ def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, An
 
 
 def _average_cell(by_combiner: Any, combiner: str, measure: str) -> dict[str, Any]:
-    """Return a cell of a table of all combiners: "value" (the mean), "spread", and "best", whether no mean is better.
+    """Return a cell of the table of all combiners: "value" (the mean), "spread", and "best", whether no mean is better.
 
     ``by_combiner`` is a frame of one kind of forest, as `averages` makes it, with a row for each combiner.
     """
@@ -244,9 +244,9 @@ def _top_names(verdict: Verdict) -> list[str]:
 def _top_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
     """Return the rows of the table on instances called most likely positive, one for each per cent in `TOPS`.
 
-    A cell has the per cent of positives among the instances called most likely positive, by the leader or the default.
-    Lift is the leader's share of positives among these, divided by the share among all instances. Gain is the share of
-    all positives that are among these.
+    A cell has the per cent of positives among these instances, by the leader or the default. Lift is the leader's share
+    of positives among these, divided by that among all instances. Gain is the share of all positives that are among
+    these.
     """
     base_rate = shares(results)[str(results.settings.positive)]
     rows = []
@@ -270,10 +270,11 @@ def _doubtful_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
     They are those of the default's best forest; without a default, of the leader's.
     """
     outcomes = outcomes_of(results, *verdict.best_forests[verdict.base or verdict.leader])
-    outcomes = outcomes[: results.settings.n_folds]  # the first repetition, which has each row of the table once
+    first_repetition = outcomes[: results.settings.n_folds]  # it has each row of the table once
     labels = list(results.about["data"]["classes"])
     total_uncertainty = lambda row: row["aleatoric"] + row["epistemic"]
-    rows = sorted((row for outcome in outcomes for row in outcome.doubtful), key=total_uncertainty, reverse=True)
+    rows = [row for outcome in first_repetition for row in outcome.doubtful]
+    rows.sort(key=total_uncertainty, reverse=True)
     return [
         {
             "row": row["row"],
@@ -288,11 +289,10 @@ def _doubtful_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
 
 
 def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
-    """Return the rows of the table of sets of classes: mean measures as text, for each kind of forest and each s.
+    """Return the rows of the table of sets: mean measures as text, for each kind of forest and s of `TABLE_STRENGTHS`.
 
-    The values of s are `TABLE_STRENGTHS`. If `BASELINE` was run, the first row of each kind is for a forest
-    that names one class by it. The list is empty if the study has no sets. ``records`` is the frame of
-    `Results.records`.
+    If `BASELINE` was run, the first row of each kind is for a forest that names one class by it. The list is empty if
+    the study has no sets. ``records`` is the frame of `Results.records`.
     """
     if not has_sets(results):
         return []
@@ -302,7 +302,7 @@ def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
     for forest, leaf_size in shown_leaf_sizes(results, records).items():
         name = forest_name(forest, leaf_size)
         if forest in accuracy:
-            # A set of one class is always decided, and its utilities are its accuracy. In the order of `SET_MEASURES`:
+            # Of single classes, in the order of `SET_MEASURES`: all is decided, and both utilities are the accuracy.
             values = [1.0, accuracy[forest], accuracy[forest], accuracy[forest], 1.0]
             rows.append({"forest": name, "s": "one class", "cells": list(map(_share_text, values))})
         for s in TABLE_STRENGTHS:
@@ -317,9 +317,9 @@ def _share_text(value: float) -> str:
 
 
 def _poll_rows(results: Results) -> list[dict[str, Any]]:
-    """Return the rows of the table of votes, one for each kind of forest and leaf size, with mean measures as text.
+    """Return the rows of the table of votes: means of `POLL_TITLES` as text, for each kind of forest and leaf size.
 
-    The measures are those of `POLL_TITLES`. The list is empty if the study has no votes.
+    The list is empty if the study has no votes.
     """
     rows = []
     for (forest, leaf_size), means in poll_averages(results).iterrows():

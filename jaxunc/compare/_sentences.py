@@ -9,10 +9,11 @@ from ._summary import has_sets
 
 _PERFECT = 0.9999  # mean accuracy from which a copy of the target is suspected among the features
 _FEW = 10  # largest number of rows in a leaf that are called few
+_MOST_CLASSES_NAMED = 6  # largest number of classes that a line names
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number and its noun as text, with an s behind the noun unless the number is 1: "3 trees"."""
+    """Return a number and its noun, in the plural unless the number is 1, as text: "3 trees"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -24,8 +25,9 @@ def data_line(results: Results) -> str:
     if results.settings.numbers:
         return sizes + how_taken
     classes = [f"{label} {size}" for label, size in data["classes"].items()]
-    more = f" and {len(classes) - 6} more" if len(classes) > 6 else ""
-    return f"{sizes}, {len(classes)} classes ({', '.join(classes[:6])}{more}){how_taken}"
+    n_more = len(classes) - _MOST_CLASSES_NAMED
+    more = f" and {n_more} more" if n_more > 0 else ""
+    return f"{sizes}, {len(classes)} classes ({', '.join(classes[:_MOST_CLASSES_NAMED])}{more}){how_taken}"
 
 
 def data_notes(results: Results) -> list[str]:
@@ -35,11 +37,11 @@ def data_notes(results: Results) -> list[str]:
     if results.settings.numbers:
         return notes
     omitted = [name for name in chosen_combiners(results.settings) if name not in results.about["combiners"]]
-    if len(omitted) == 1:
-        notes.append(f"Left out: {omitted[0]}, which compares two classes (here {len(data['classes'])}).")
-    elif omitted:
-        listed = f"{', '.join(omitted[:-1])} and {omitted[-1]}"
-        notes.append(f"Left out: {listed}, which compare two classes (here {len(data['classes'])}).")
+    if omitted:
+        is_one = len(omitted) == 1
+        listed = omitted[0] if is_one else f"{', '.join(omitted[:-1])} and {omitted[-1]}"
+        verb = "compares" if is_one else "compare"
+        notes.append(f"Left out: {listed}, which {verb} two classes (here {len(data['classes'])}).")
     if not has_sets(results):
         notes.append(
             f"Sets of classes and intervals are left out: they compare all pairs, of {MOST_CLASSES} classes at most."
@@ -54,7 +56,7 @@ def model_line(results: Results) -> str | None:
         return None
     kind = "boosted tree" if model["boosted"] else "tree"
     model_text = f"{model['name']} ({count(model['n_trees'], kind)})"
-    if "steps" in model:
+    if "steps" in model:  # it is fitted anew
         steps = ", then ".join(model["steps"])
         return (
             f"Compared: combiners on the leaves of {model_text}, {steps}, fitted anew to each training part with all "

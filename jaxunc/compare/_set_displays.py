@@ -57,7 +57,7 @@ class SetSizeDisplay(Display):
         positions = np.arange(len(self.strengths))
         n_sizes = self.shares.shape[1]
         colours = matplotlib.colormaps[cmap](np.linspace(0.1, 0.95, n_sizes))
-        floors = np.cumsum(self.shares, axis=1) - self.shares
+        floors = np.cumsum(self.shares, axis=1) - self.shares  # each bar begins where those of smaller sets end
         look: Any = {"width": 0.8, "edgecolor": "white", "linewidth": 0.5}
         self.bars_ = [
             ax.bar(positions, self.shares[:, k], bottom=floors[:, k], color=colours[k], label=f"{k + 1}", **look)
@@ -126,7 +126,7 @@ class StrengthDisplay(Display):
         return cls(strengths, values, measure=measure, reference=reference).plot(ax)
 
     def plot(self, ax: Any = None) -> "StrengthDisplay":
-        """Draw a line on ``ax`` for each name. The values of s are at equal distances, since their ratios matter."""
+        """Draw a line on ``ax`` for each name, with the values of s at equal distances."""
         ax = axes_of(ax)
         x = list(range(len(self.strengths)))
         self.lines_, self.references_ = {}, {}
@@ -207,23 +207,11 @@ class IntervalReliabilityDisplay(Display):
     def plot(
         self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any
     ) -> "IntervalReliabilityDisplay":
-        """Draw the line, a bar for each interval, the diagonal, and the band between the intervals' ends.
+        """Return the display with the line and a bar for each interval drawn on ``ax``.
 
-        Parameters
-        ----------
-        ax
-            Axes to draw on; default: pyplot's if they are empty, else those of a new figure.
-        reference
-            Draw the diagonal, too.
-        band
-            Shade the area between the intervals' ends. Where frequencies fall it would fold over itself.
-        **kwargs
-            As for ``ax.plot``.
-
-        Returns
-        -------
-        self
-            The display, drawn.
+        By default ``ax`` are pyplot's axes if they are empty, else new ones. ``reference`` says whether to draw the
+        diagonal, and ``band`` whether to shade the area between the intervals' ends. Where frequencies fall it would
+        fold over itself. Further keywords go to ``ax.plot``.
         """
         ax = axes_of(ax)
         if reference:
@@ -378,8 +366,8 @@ class PredictionIntervalDisplay(Display):
     ) -> "PredictionIntervalDisplay":
         """Make and plot a display of the intervals that a fitted ``estimator`` predicts for ``X``.
 
-        ``y`` holds the true values of the target, and ``coverage`` is asked of the intervals. ``name`` is their name in
-        the legend. ``ax`` (the axes) and further keywords go to `plot`.
+        They are asked for at ``coverage``, and ``y`` holds the true values of the target. ``name`` is the intervals'
+        name in the legend. ``ax`` and further keywords go to `plot`.
         """
         return cls(_intervals(estimator, X, coverage), y, name=name).plot(ax, **kwargs)
 
@@ -394,14 +382,14 @@ class PredictionIntervalDisplay(Display):
         return cls(interval, y, name=name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, most: int = 200, **kwargs: Any) -> "PredictionIntervalDisplay":
-        """Draw the intervals on ``ax``: at most ``most``, evenly chosen by width. Keywords go to ``ax.vlines``."""
+        """Draw up to ``most`` intervals on ``ax``, evenly chosen by width. Further keywords go to ``ax.vlines``."""
         ax = axes_of(ax)
-        by_width = np.argsort(self.interval[:, 1] - self.interval[:, 0], kind="stable")
-        ranks = np.linspace(0, len(by_width) - 1, min(most, len(by_width))).round().astype(int)
-        drawn = by_width[np.unique(ranks)]
-        low, high = self.interval[drawn].T
-        y = self.y[drawn]
-        position = np.arange(len(drawn))
+        rows_by_width = np.argsort(self.interval[:, 1] - self.interval[:, 0], kind="stable")
+        ranks = np.linspace(0, len(rows_by_width) - 1, min(most, len(rows_by_width))).round().astype(int)
+        drawn_rows = rows_by_width[np.unique(ranks)]
+        low, high = self.interval[drawn_rows].T
+        y = self.y[drawn_rows]
+        position = np.arange(len(drawn_rows))
         look = {"color": PALETTE[6], "linewidth": 2.0, "alpha": 0.7, "label": self.name} | kwargs
         self.bars_ = ax.vlines(position, low, high, **look)
         held = (low <= y) & (y <= high)
@@ -420,8 +408,8 @@ class CoverageDisplay(Display):
     observed
         Share of instances whose target the intervals hold, at each coverage, ``[coverages]``.
     n
-        Number of instances, for the band in which an observed share lies with probability 95% if the coverage is as
-        asked for: by the binomial distribution, at each coverage by itself. None: no band is drawn.
+        Number of instances, which decides the band: an observed share lies in it with probability 95% if the coverage
+        is as asked for, by the binomial distribution, at each coverage by itself. None: no band.
     name
         Name in the legend.
 
@@ -475,7 +463,7 @@ class CoverageDisplay(Display):
         """Make and plot a curve of the intervals that a fitted ``estimator`` predicts for ``X``.
 
         They are asked for at each of ``coverages``, and ``y`` holds the true values of the target. ``name`` is the
-        curve's name in the legend. ``ax`` (the axes) and further keywords go to `plot`.
+        curve's name in the legend. ``ax`` and further keywords go to `plot`.
         """
         intervals = np.stack([_intervals(estimator, X, float(coverage)) for coverage in coverages])
         return cls.from_predictions(intervals, y, coverages=coverages, name=name, ax=ax, **kwargs)
@@ -486,8 +474,8 @@ class CoverageDisplay(Display):
     ) -> "CoverageDisplay":
         """Make and plot a curve from ``intervals [coverages instances 2]`` and true targets ``y [instances]``.
 
-        ``coverages`` were asked for. ``name`` is the curve's name in the legend. ``ax`` (the axes) and further keywords
-        go to `plot`.
+        ``coverages`` are those that were asked for. ``name`` is the curve's name in the legend. ``ax`` and further
+        keywords go to `plot`.
         """
         ends = np.asarray(intervals, float)
         truth = np.asarray(y, float)
@@ -502,22 +490,10 @@ class CoverageDisplay(Display):
         return cls(coverages, held.mean(axis=1), n=len(truth), name=name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any) -> "CoverageDisplay":
-        """Draw the curve on ``ax``, and behind it a line of equality and the band of shares to be expected.
+        """Return the display with the curve drawn on ``ax`` (default: pyplot's empty axes, or new ones).
 
-        Parameters
-        ----------
-        ax
-            Axes to draw on; default: pyplot's if they are empty, else those of a new figure.
-        reference, band
-            Whether to draw the line of equality and, if ``n`` is known, the band in which shares lie with probability
-            95% if the coverage is as asked for.
-        **kwargs
-            As for ``ax.plot``.
-
-        Returns
-        -------
-        self
-            The display, drawn.
+        ``reference`` says whether to draw the line of equality, and ``band`` whether to draw the band of ``n``, if that
+        is known. Further keywords go to ``ax.plot``.
         """
         ax = axes_of(ax)
         self.band_ = None
@@ -533,10 +509,7 @@ class CoverageDisplay(Display):
 
 
 def _intervals(estimator: Any, X: Any, coverage: float) -> Any:
-    """Return an estimator's prediction intervals ``[instances 2]`` for ``X``, at a ``coverage`` in (0, 1).
-
-    Raises a TypeError if the estimator has no ``predict_interval``.
-    """
+    """Return an estimator's intervals ``[instances 2]`` for ``X``; raise a TypeError without a ``predict_interval``."""
     if not hasattr(estimator, "predict_interval"):
         raise TypeError(
             f"estimator is a {type(estimator).__name__} without predict_interval; pass a fitted "

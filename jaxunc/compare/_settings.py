@@ -107,7 +107,7 @@ GIVEN, REFITTED = "given model", "refitted model"
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a study: kinds of forests × leaf sizes × repetitions × folds.
+    """Settings of a study, which makes a forest for each kind, leaf size, repetition and fold.
 
     Parameters
     ----------
@@ -115,8 +115,8 @@ class Settings:
         Kinds, of ``"random-forest"``, ``"extra-trees"``, ``"single-tree"`` and ``"random-trees"``. `for_model` makes
         settings for a given model instead.
     combiners
-        Names of combiners, as in the tables of `jaxunc compare`, or of laws; none for all combiners that suit the data,
-        or all laws but ``"neighbours"``.
+        Names of combiners, as in the tables of `jaxunc compare`, or of laws. By default all combiners that suit the
+        data, or all laws but ``"neighbours"``.
     leaf_sizes
         Least numbers of instances in a leaf (``min_samples_leaf``).
     n_trees, n_repeats, n_folds
@@ -128,16 +128,16 @@ class Settings:
     positive
         The class to be found, of two; None for the rarer.
     costs
-        Costs ``[truth decision]``, in the order of the table's classes; None if errors cost alike.
+        Costs ``[truth decision]``, in the order of the table's classes; None if no costs are compared.
     numbers
-        Whether the target is a number, and laws are compared.
+        Whether the target is a number, so that laws are compared.
 
     Raises
     ------
     ValueError
-        If a name is unknown, forests or leaf sizes are missing, a number is out of range, trees without bags are to
-        have out-of-bag counts, or learned combiners counts that are not in-bag. Also if costs are not a square of
-        numbers ≥ 0 or make no difference, or counts, costs or a positive class are set for numbers.
+        If a name is unknown, forests or leaf sizes are missing, or a number is out of range. Also if trees without bags
+        are to have out-of-bag counts, or learned combiners counts that are not in-bag. Also if costs are not a square
+        of numbers ≥ 0 or make no difference, or counts, costs or a positive class are set for numbers.
     """
 
     forests: Sequence[str] = ("random-forest", "extra-trees")
@@ -154,7 +154,7 @@ class Settings:
 
     def __post_init__(self):
         """Check the settings, and set fields to tuples without repetitions in a fixed order."""
-        # The class is frozen: fields are set around its guard.
+        # `object.__setattr__` sets fields though the class is frozen.
         for name in ("forests", "combiners", "leaf_sizes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.numbers:
@@ -173,7 +173,7 @@ class Settings:
 
     def _check_for_numbers(self) -> None:
         """Set counts to "oob", and raise a ValueError for settings that are for classes."""
-        # "inbag" is the default of the field, which suits classes alone.
+        # "inbag" is the field's default, so it is taken for not set.
         object.__setattr__(self, "counts", "oob" if self.counts == "inbag" else self.counts)
         if self.counts != "oob" or self.costs is not None or self.positive is not None:
             raise ValueError(
@@ -182,10 +182,7 @@ class Settings:
             )
 
     def _check_names(self) -> None:
-        """Raise a ValueError for unknown forests, combiners, laws or counts, and if forests or leaf sizes are missing.
-
-        Also for out-of-bag counts of forests without bags.
-        """
+        """Raise a ValueError for unknown names, no forests or leaf sizes, or out-of-bag counts without bags."""
         if not self.has_model:  # a given model's kind of forest is not an option of the command
             for name in self.forests:
                 check_name("--forests", name, FORESTS_OF_NUMBERS if self.numbers else FORESTS)
@@ -216,10 +213,8 @@ class Settings:
             object.__setattr__(self, name, _integer(getattr(self, name), option, least, meaning))
 
     def _check_learning(self) -> None:
-        """Raise a ValueError if combiners that learn are named together with counts that are not in-bag.
-
-        Combiners may learn beside a given model that stays as fitted, and laws of numbers are not checked.
-        """
+        """Raise a ValueError if combiners that learn are named together with counts that are not in-bag."""
+        # Beside a given model's trees, which stay as fitted, combiners may learn.
         if self.counts == "inbag" or self.is_given or self.numbers:
             return
         learning = [name for name in self.combiners if COMPARED_COMBINERS[name].learns]
@@ -256,15 +251,7 @@ class Settings:
     def combiners_for(self, n_classes: int) -> tuple[str, ...]:
         """Return the names of the chosen combiners that suit ``n_classes`` classes; for numbers, of the chosen laws.
 
-        Parameters
-        ----------
-        n_classes
-            Number of classes, ≥ 2; ignored for numbers.
-
-        Raises
-        ------
-        ValueError
-            If none of the chosen combiners suits this number of classes.
+        Raises a ValueError if none of the combiners suits so many classes.
         """
         if self.numbers:
             return tuple(self.combiners or USUAL_LAWS)
@@ -295,12 +282,12 @@ def chosen_combiners(settings: Settings) -> tuple[str, ...]:
 def checked_costs(costs: Any) -> tuple[tuple[float, ...], ...]:
     """Return costs ``[truth decision]`` as tuples of floats.
 
-    Raises a ValueError unless they are a square of finite numbers ≥ 0, and the decisions' costs differ for some truth.
+    Raises a ValueError unless they are a square of finite numbers ≥ 0, and for some truth differ between decisions.
     """
     try:
         values: Any = np.asarray(costs, float)
     except (TypeError, ValueError):
-        values = np.empty(0)  # refused below
+        values = np.empty(0)  # no square, and so refused below
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
         raise ValueError("--costs is no square of numbers; expected a row for each true class, a column per decision.")
     if not np.all(np.isfinite(values) & (values >= 0)):
@@ -320,10 +307,7 @@ _NUMBERS = (
 
 
 def _integer(value: Any, option: str, least: int, meaning: str) -> int:
-    """Return an integer as Python's, which JSON can hold; raise a ValueError unless it is one from ``least`` on.
-
-    The message names the ``option`` and its ``meaning``.
-    """
+    """Return an integer as Python's, which JSON can hold; raise a ValueError unless it is one from ``least`` on."""
     if not isinstance(value, int | np.integer) or not least <= value < 2**31:
         raise ValueError(f"{option}={value} ({meaning}) is out of range; expected an integer from {least} to 2^31 - 1.")
     return int(value)

@@ -9,7 +9,7 @@ outside of their range, TypeErrors values that are not numbers.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.stats
@@ -109,9 +109,7 @@ def corrected_t_test(differences: Real[Array | np.ndarray, "... splits"], *, tes
     _check_share(test_share)
     n = differences.shape[-1]
     mean = differences.mean(axis=-1)
-    # The variance of equal numbers need not be 0 once their mean is rounded.
-    spread = np.where(np.ptp(differences, axis=-1) > 0, differences.std(axis=-1, ddof=1), 0.0)
-    scale = spread * (1 / n + test_share / (1 - test_share)) ** 0.5
+    scale = _corrected_scale(differences, test_share)
     statistic_of_equal = np.where(mean == 0, 0.0, np.copysign(np.inf, mean))  # where all differences are equal
     statistic = np.where(scale > 0, mean / np.where(scale > 0, scale, 1.0), statistic_of_equal)
     return CorrectedT(statistic, np.asarray(2 * scipy.stats.t.sf(np.abs(statistic), n - 1)))
@@ -122,12 +120,17 @@ def significant_difference(
 ) -> float:
     """Return the mean difference, ≥ 0, at which `corrected_t_test` would have this p-value.
 
-    Differences are taken to scatter as ``differences`` do. ``test_share`` is the share of instances that each split
-    tests on.
+    The spread is that of ``differences``. ``test_share`` is the share of instances that each split tests on.
     """
-    n = len(differences)
-    scale = float(np.std(differences, ddof=1)) * (1 / n + test_share / (1 - test_share)) ** 0.5
-    return float(scipy.stats.t.isf(p_value / 2, n - 1)) * scale
+    scale = float(_corrected_scale(differences, test_share))
+    return float(scipy.stats.t.isf(p_value / 2, len(differences) - 1)) * scale
+
+
+def _corrected_scale(differences: Any, test_share: float) -> np.ndarray:
+    """Return the denominator of `corrected_t_test`'s statistic for ``differences [... splits]``."""
+    # The variance of equal numbers need not be 0 once their mean is rounded.
+    spread = np.where(np.ptp(differences, axis=-1) > 0, differences.std(axis=-1, ddof=1), 0.0)
+    return spread * (1 / differences.shape[-1] + test_share / (1 - test_share)) ** 0.5
 
 
 def pairwise_corrected_t(
@@ -210,10 +213,9 @@ def holm(p_values: PValues) -> Float[np.ndarray, "tests"]:
     """
     p_values = _checked_p_values(p_values)
     order = np.argsort(p_values, kind="stable")
-    # The smallest is multiplied by the number of tests, the next by one less, …; none may fall below its predecessor.
-    steps = p_values[order] * np.arange(len(order), 0, -1)
+    products = p_values[order] * np.arange(len(order), 0, -1)
     adjusted = np.empty_like(p_values)
-    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    adjusted[order] = np.minimum(np.maximum.accumulate(products), 1.0)
     return adjusted
 
 
@@ -228,10 +230,10 @@ def _checked_p_values(p_values):
 
 
 def _checked_values(values, *, least: int = 2) -> Float[np.ndarray, "blocks methods"]:
-    """Return ``values [blocks methods]`` in float64, checked to be finite.
+    """Return ``values [blocks methods]`` in float64.
 
-    Raises a ValueError if some are not finite, or there are fewer than ``least`` blocks or methods. Raises a TypeError
-    unless they are numbers.
+    Raises a ValueError if some are not finite, or there are fewer than ``least`` blocks or methods; a TypeError unless
+    they are numbers.
     """
     values = _checked_numbers(values, name="values")
     if values.ndim != 2 or min(values.shape) < least:
@@ -272,7 +274,7 @@ def tie_groups(values: Float[np.ndarray, "*blocks items"], threshold: float) -> 
     equal values that noise puts on two sides of a boundary, as it does with k/1024 at 9 decimals.
     """
     order = np.argsort(values, axis=-1, kind="stable")
-    # The first value starts a group, whatever it is: the one before it is -inf.
+    # The -inf before the first value makes it start a group.
     starts_group = np.diff(np.take_along_axis(values, order, axis=-1), axis=-1, prepend=-np.inf) >= threshold
     groups = np.empty(values.shape, int)
     np.put_along_axis(groups, order, np.cumsum(starts_group, axis=-1) - 1, axis=-1)

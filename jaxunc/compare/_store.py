@@ -1,8 +1,7 @@
-"""Folder of a study: outcomes as they finish, and at the end ``results.json``.
+"""Folder of a study: outcomes of forests as they finish, and at the end ``results.json``.
 
-Outcomes are appended to ``unfinished.jsonl``, a line each after a first line that describes the study. A study that was
-interrupted goes on from there; the forest of a line that was cut off is run again. ``results.json`` (format version 6)
-is one object:
+Outcomes are appended to ``unfinished.jsonl``, a line each after a first line that describes the study. An interrupted
+study goes on from there. ``results.json`` (format version 6) is one object:
 
 * ``format``, ``format_version``; ``versions`` of jaxunc, jax, numpy and scikit-learn;
 * ``data``: name, sizes, classes, notes and warnings, and a hash of the values;
@@ -11,9 +10,6 @@ is one object:
 * ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the fields of an `Outcome`. A
   field that does not suit the number of classes is empty. For numbers the fields are those of a `NumberOutcome`,
   ``combiners`` are laws, and ``classes`` is empty.
-
-Version 3 of the format added the field ``sets``, for fewer s than now. Version 4 added ``set_sizes``, ``intervals`` and
-``brier_range``, version 5 ``polling``, and version 6 ``positive``, ``costs`` and ``doubtful``.
 """
 
 import hashlib
@@ -63,10 +59,8 @@ _DOUBTFUL = ("row", "truth", "predicted", "probability", "aleatoric", "epistemic
 class Results(NamedTuple):
     """The results of a finished study: its description, and the outcome of each forest."""
 
-    about: dict[str, Any]
-    """Description of the study: the entries of ``results.json`` but ``forests``."""
-    outcomes: dict[Cell, Any]
-    """Outcome of each forest, in order: an `Outcome`, or of numbers a `NumberOutcome`."""
+    about: dict[str, Any]  # description of the study: the entries of ``results.json`` but ``forests``
+    outcomes: dict[Cell, Any]  # outcome of each forest, in order: an `Outcome`, or of numbers a `NumberOutcome`
 
     @property
     def settings(self) -> Settings:
@@ -89,10 +83,7 @@ class Results(NamedTuple):
 
 
 def _extra_measures(outcome: Outcome | NumberOutcome, combiner: str) -> dict[str, float]:
-    """Return {measure: value} of one combiner, for measures that only some studies have; empty for a `NumberOutcome`.
-
-    With two classes these are average precision and the shares in `TOPS`; with costs also the mean cost.
-    """
+    """Return {measure: value} of one combiner, for measures that only some studies have: with two classes, or costs."""
     measures: dict[str, float] = {}
     if isinstance(outcome, NumberOutcome):
         return measures
@@ -105,7 +96,7 @@ def _extra_measures(outcome: Outcome | NumberOutcome, combiner: str) -> dict[str
 
 
 def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel | None = None) -> dict[str, Any]:
-    """Return the description of a study as ``results.json`` holds it; ``given`` is the given model, if there is one.
+    """Return the description of a study as ``results.json`` holds it; ``given`` is the study's given model, if any.
 
     Raises a ValueError if the positive class is not a class of the table, or no combiner suits the classes.
     """
@@ -125,14 +116,14 @@ def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel
     }
     if given is not None:
         about["model"] = given.about
-    # As it comes back from JSON, with lists for tuples: descriptions are compared with those of files.
+    # As JSON gives it back, with lists for tuples, since it is compared with descriptions in files.
     return json.loads(json.dumps(about))
 
 
 def _describe_data(table: Table) -> dict[str, Any]:
     """Return the description of a table in ``results.json``: name, sizes, notes, and a hash of its values."""
     digest = hashlib.sha256()
-    # Little-endian and contiguous: the same data have the same sum on every machine.
+    # Little-endian and contiguous: the same data have the same hash on every machine.
     for values in (table.X.astype("<f8"), table.y.astype("<i8" if table.class_labels else "<f8")):
         digest.update(repr(values.shape).encode() + np.ascontiguousarray(values).tobytes())
     sizes = np.bincount(table.y).tolist() if table.class_labels else []
@@ -180,7 +171,7 @@ class Store:
         """Write ``results.json``, with forests in the order of the settings, and return the results of all forests."""
         ordered = {cell: self.outcomes[cell] for cell in self._cells}
         forests = [_line({**cell._asdict(), **outcome._asdict()}) for cell, outcome in ordered.items()]
-        head = json.dumps(self.about, indent=1, ensure_ascii=False).removesuffix("\n}")
+        head = json.dumps(self.about, indent=1, ensure_ascii=False).removesuffix("\n}")  # the object stays open
         partial = self.folder / (RESULTS + ".partial")
         partial.write_text(f'{head},\n "forests": [\n{",".join(forests)}]\n}}\n', encoding="utf-8")
         # The file appears whole or not at all: readers of the folder never see half of it.
@@ -189,10 +180,7 @@ class Store:
         return Results(self.about, ordered)
 
     def _read_finished(self) -> dict[Cell, Outcome | NumberOutcome] | None:
-        """Return the outcomes in ``results.json``, None if there is no such file.
-
-        Raises a ValueError if the file is damaged or of another study.
-        """
+        """Return the outcomes in ``results.json``, or None without it; raise a ValueError if it is not this study's."""
         path = self.folder / RESULTS
         if not path.exists():
             return None
@@ -208,7 +196,7 @@ class Store:
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
-        """Return a context that turns errors of reading ``results.json`` into a ValueError, which names the file."""
+        """Return a context that turns errors of reading ``results.json`` into a ValueError that names the file."""
         try:
             yield
         except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
@@ -232,7 +220,7 @@ class Store:
             # A run whose first line was cut off has kept nothing yet, and begins anew.
             about = json.loads(lines[0]) if lines and lines[0].endswith(b"\n") else self.about
         except (ValueError, RecursionError):
-            about = None
+            about = None  # refused below
         self._check_same(about if isinstance(about, dict) else {}, UNFINISHED)
         sound_lines = [_line(self.about).encode()]
         for line in lines[1:]:
@@ -250,7 +238,7 @@ class Store:
     def _parse(self, entry: dict[str, Any]) -> tuple[Cell, Outcome | NumberOutcome]:
         """Return the cell and the outcome that an entry of a file holds.
 
-        Raises a ValueError, KeyError, TypeError or AttributeError if it is not the outcome of a forest of this study.
+        Raises a ValueError, KeyError, TypeError or AttributeError if they are none of this study.
         """
         cell = Cell(*(entry[name] for name in Cell._fields))
         combiners = self.about["combiners"]
@@ -270,7 +258,7 @@ class Store:
         return cell, outcome
 
     def _check_same(self, document: dict[str, Any], file: str) -> None:
-        """Raise a ValueError that tells the differences unless ``document``, from ``file``, describes this study."""
+        """Raise a ValueError that tells the differences unless ``document``, from a ``file``, describes this study."""
         clauses = [
             _difference(name, document.get(name), expected)
             for name, expected in self.about.items()
@@ -285,7 +273,7 @@ class Store:
 
 
 def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, has_costs: bool) -> bool:
-    """Return whether an outcome from a file is one of a study with these combiners, so many classes, and costs or not.
+    """Return whether an outcome from a file has the form of one with these combiners, so many classes, costs or none.
 
     Raises a KeyError, TypeError, AttributeError or ValueError where a field is of another kind than expected.
     """
@@ -323,9 +311,8 @@ def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, has_costs:
 def _numbers(outcome: Outcome) -> list[Any]:
     """Return all values in an outcome from a file that must be finite numbers.
 
-    The texts of a doubtful row's columns are left out. None is left out where an outcome may hold it: as "leaf_rows" of
-    a doubtful row, or as ``single_set_accuracy`` of sets. Raises a KeyError, TypeError or AttributeError where sets or
-    doubtful rows are not as in an `Outcome`.
+    None is left out where an outcome may hold it: as "leaf_rows" of a doubtful row, or as ``single_set_accuracy``.
+    Raises a KeyError, TypeError or AttributeError where sets or doubtful rows are not as in an `Outcome`.
     """
     values: list[Any] = list(outcome._replace(sets={}, doubtful=[]))
     for measures in outcome.sets.values():
@@ -334,7 +321,7 @@ def _numbers(outcome: Outcome) -> list[Any]:
                 values.append(value)
     for row in outcome.doubtful:
         for name, value in row.items():
-            if name != "columns" and (value is not None or name != "leaf_rows"):
+            if name != "columns" and (value is not None or name != "leaf_rows"):  # columns are texts
                 values.append(value)
     # JAX would leave out every None. As a leaf it stays among the values, and the caller refuses it.
     return jax.tree.leaves(values, is_leaf=lambda value: value is None)
@@ -346,9 +333,9 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def _difference(name: str, kept_value: Any, expected: Any) -> str:
-    """Return a clause that says how the entry ``name`` of a description differs from the ``expected`` value.
+    """Return a clause on how a description's entry ``name`` in a file, ``kept_value``, differs from the ``expected``.
 
-    ``kept_value`` is the entry in a file. Of two dicts the first key is named at which they differ.
+    Of two dicts the first key is named at which they differ.
     """
     if isinstance(kept_value, dict) and isinstance(expected, dict):
         key = next(k for k in (*expected, *kept_value) if kept_value.get(k) != expected.get(k))
@@ -359,7 +346,7 @@ def _difference(name: str, kept_value: Any, expected: Any) -> str:
 
 
 def _shorten(value: Any) -> str:
-    """Return a value as JSON of less than 80 characters or, if it is longer, the first 77 and three dots."""
+    """Return a value as JSON, cut to 77 characters and three dots if it has 80 or more."""
     text = json.dumps(value)
     return text if len(text) < 80 else text[:77] + "..."
 

@@ -1,7 +1,7 @@
 """The study: forests under repeated cross-validation, and every combiner on the leaves of the same forests.
 
-`run` shows progress and keeps outcomes. `study` splits the data. For each split it grows a forest on the training rows,
-or counts them in given trees. It learns the combiners that learn, and evaluates all combiners on the test fold.
+`run` shows progress and keeps outcomes. For each split of the data `study` grows a forest on the training rows, or
+counts them in given trees. It learns the combiners that learn, and evaluates all on the test fold.
 """
 
 import sys
@@ -83,8 +83,8 @@ def run(
     Raises
     ------
     ValueError
-        If the settings do not suit the table or the model, the table has too few rows, or too few of a class, or the
-        folder cannot be written to or holds files of another study.
+        If the settings do not suit the table or the model, or the table has too few rows, or too few of a class. Also
+        if the folder cannot be written to or holds files of another study.
     """
     # All refusals come before a folder is made; `check_folds`, `combiners_for` and `positive_class` refuse, too.
     if settings.has_model != (given is not None):
@@ -119,27 +119,26 @@ def run(
 class _Progress:
     """A printer of the time that a study of ``n`` forests still takes, on standard error.
 
-    The time is printed once after the first forests, if it is half a minute or more, and with ``lines`` again every
-    half minute. With ``silent`` nothing is printed.
+    It prints once after the first forests, if half a minute or more is left, and with ``lines`` again every half
+    minute; with ``silent`` never.
     """
 
     def __init__(self, n: int, *, silent: bool, lines: bool):
         self.n, self.silent, self.lines = n, silent, lines
         self.n_done = 0
-        self.start = time.perf_counter()
-        self.last_print = time.perf_counter()
+        self.start = self.last_print = time.perf_counter()
 
     def count_forest(self) -> None:
         """Count a finished forest, and print the time left if a line is due."""
         self.n_done += 1
         now = time.perf_counter()
-        n_timed = self.n_done - cores()  # not the first forests, which compile, one in each thread
+        n_timed = self.n_done - cores()  # the first forest of each thread compiles, and is not timed
         if n_timed <= 0:
             self.start = now
             return
         seconds_left = (self.n - self.n_done) * (now - self.start) / n_timed
-        is_later_due = self.lines and now >= self.last_print + _EVERY
-        is_due = seconds_left >= _EVERY if n_timed == 1 else is_later_due
+        is_later_line_due = self.lines and now >= self.last_print + _EVERY
+        is_due = seconds_left >= _EVERY if n_timed == 1 else is_later_line_due
         if self.silent or self.n == self.n_done or not is_due:
             return
         self.last_print = now
@@ -154,13 +153,12 @@ def study(
 
     As many forests as the machine has cores are made at a time. Cells in ``skip`` are left out. If ``given`` is a
     `GivenModel`, no forests are grown: its leaves count the training rows of each split. A `RefittedModel` is fitted
-    anew to these rows. For targets that are numbers, laws are compared instead of combiners, and folds are not
-    stratified.
+    anew to these rows.
 
     Raises a ValueError if rows are too few, a class has fewer rows than there are folds, or no combiner suits the
     number of classes. Also if a class is in none of the samples that a forest counts.
     """
-    copy_groups = copies_of(np.asarray(table.X, np.float32), table.codes)
+    copy_groups = copies_of(np.asarray(table.X, np.float32), table.codes)  # None: there are no copies
     # Distinct rows are split, and copies follow: a copy in another fold would tell the row's label.
     if copy_groups is None:
         distinct = groups = np.arange(len(table.y))
@@ -178,7 +176,7 @@ def study(
 
     def run(cell: Cell) -> tuple[Cell, Outcome | NumberOutcome]:
         """Make the forest of a cell on its training rows, and return the cell and the outcome on its test fold."""
-        split = cell.repeat * settings.n_folds + cell.fold
+        split = cell.repeat * settings.n_folds + cell.fold  # `splits` holds the folds of one repetition after another
         train, test = (distinct[rows] for rows in splits[split])  # positions of rows in the table
         if copy_groups is not None:
             train = _with_copies(train, copy_groups)
@@ -219,10 +217,7 @@ def study(
 
 
 def _with_copies(rows: Int[np.ndarray, "rows"], groups: Int[np.ndarray, "instances"]) -> Int[np.ndarray, "copies"]:
-    """Return the positions of the given rows and of their copies, in rising order.
-
-    ``rows`` holds positions, and ``groups`` a number for each instance, the same for copies.
-    """
+    """Return the positions ``rows`` and those of their copies, which share a number in ``groups``, in rising order."""
     return np.flatnonzero(np.isin(groups, groups[rows]))
 
 
@@ -247,8 +242,8 @@ def _train(
 ) -> _TrainedForest:
     """Return the forest of a cell: grown on the training rows, or the ``given`` model, counted or refitted on them.
 
-    ``train`` holds the positions of the training rows in the table. ``groups`` holds a number for each of them, the
-    same for copies. ``seed`` is that of growing. Raises the ValueErrors of `_grow` and `RefittedModel.fit`.
+    ``train`` holds the positions of the training rows in the table, and ``groups`` a number for each of them, the same
+    for copies. Raises the ValueErrors of `_grow` and `RefittedModel.fit`.
     """
     X = table.X[train]
     read = partial(np.take, table.X, axis=0)
@@ -271,9 +266,7 @@ def _describe_doubtful(
 ) -> list[dict[str, Any]]:
     """Return the doubtful rows of an outcome with what the file holds of them, as entries of `Outcome.doubtful`.
 
-    "row" becomes the row's number in the file. "columns" is {name: value as text}, and "alike" lists [number in the
-    file, class] of the training rows most like the row. ``train`` and ``test`` hold the positions in the table of the
-    split's training and test rows.
+    ``train`` and ``test`` hold the positions in the table of the split's training and test rows.
     """
     columns = _root_columns(trained.forest, table, trained.names)
     positions = test[[row["row"] for row in outcome.doubtful]]
@@ -290,8 +283,7 @@ def _describe_doubtful(
 def _root_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> list[str]:
     """Return the names of up to three raw columns of the table, those that most trees test at their roots.
 
-    ``names`` are those of the columns that the forest reads, which a transformer may have made of raw columns. The list
-    is empty if the table has no frame of raw columns.
+    ``names`` are those of the columns that the forest reads, which a transformer may have made of raw columns.
     """
     if table.frame is None:
         return []
@@ -301,7 +293,7 @@ def _root_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> list[
     root_columns = []
     # Nine features, since several of them may come of one raw column.
     for i in np.argsort(-n_roots, kind="stable")[:9]:
-        if i >= len(names):
+        if i >= len(names):  # the names are not known
             continue
         # A transformer's column is named after a raw one: num__age, cat__colour_red.
         name = names[i] if names[i] in raw_names else names[i].rpartition("__")[2]
@@ -313,10 +305,9 @@ def _root_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> list[
 
 
 def _add_file_columns(row: dict[str, Any], i: int, table: Table, columns: list[str]) -> dict[str, Any]:
-    """Return a doubtful row as the file has it: "row" is its number there, "columns" is {name: value as text}.
+    """Return ``row``, an entry of `Outcome.doubtful`, with its number in the file and "columns", {name: value as text}.
 
-    ``row`` is an entry of `Outcome.doubtful`, ``i`` the position of the row in the table, and ``columns`` are the names
-    of the columns to show. Without a file there are no "columns".
+    ``i`` is the row's position in the table, and ``columns`` are the names to show. Without a file none are shown.
     """
     if table.frame is None:
         return {**row, "row": _number_in_file(i, table), "columns": {}}
@@ -347,9 +338,7 @@ def _grow(
     """Grow the forest of a cell, with a seed, on the table's rows at the positions ``train``.
 
     Return the model that `learn` takes, and the forest, counted as the settings say. ``groups`` holds a number for each
-    of these rows, the same for copies.
-
-    Raises a ValueError if a class is too rare to be held out, or is in none of the samples that the trees count.
+    of the rows, the same for copies. Raises a ValueError if a class is too rare to be held out, or no tree counts it.
     """
     X, y = table.X[train], table.y[train]
     grown_on = counted_on = (X, y)
@@ -364,7 +353,8 @@ def _grow(
             ) from error
         grown_on = (X[grown_rows], y[grown_rows])
         counted_on = (X[counted_rows], y[counted_rows])
-    model = FORESTS[cell.forest](settings.n_trees, cell.leaf_size, seed, settings.counts == "oob")
+    needs_bags = settings.counts == "oob"
+    model = FORESTS[cell.forest](settings.n_trees, cell.leaf_size, seed, needs_bags)
     if isinstance(model, RandomDecisionTreesClassifier):
         model.set_params(nominal=list(table.nominal)).fit(*grown_on)
         forest = model.forest_
@@ -385,10 +375,9 @@ def _grow(
 
 
 def check_folds(table: Table, n_folds: int) -> None:
-    """Raise a ValueError unless the table has enough rows for ``n_folds`` folds.
+    """Raise a ValueError unless each of ``n_folds`` folds has two rows and, for classes, one of each class.
 
-    Each fold must have two rows and, for classes, one of each class. For numbers a training part must have `FEWEST`
-    rows.
+    For numbers a training part must have `FEWEST` rows.
     """
     if len(table.y) < 2 * n_folds:
         raise ValueError(
@@ -424,7 +413,7 @@ def learn(
     """
     if not names:
         return {}
-    distinct = np.unique(groups, return_index=True)[1]
+    distinct = np.unique(groups, return_index=True)[1]  # one instance of each group of copies
     if np.bincount(y[distinct], minlength=forest.n_classes).min() < N_FOLDS:
         return dict.fromkeys(names, bind(forest, Mean()).answer)
     options = {"counts": "both" if has_bags(model) else "inbag", "n_folds": N_FOLDS, "groups": groups}
@@ -453,10 +442,10 @@ def _isotonic(rows: OobDataset) -> Answers:
     Probabilities are clipped to [1/(n + 2), 1 - 1/(n + 2)] for n rows, and then scaled to add to 1.
     """
     oob_probability = np.asarray(rows.answer(Mean()).probability)  # [rows, classes]
-    y = np.asarray(rows.y)[: rows.n]
+    y = np.asarray(rows.y)[: rows.n]  # without padding
     lowest = 1 / (rows.n + 2)
     n_classes = oob_probability.shape[1]
-    regressions: dict[int, Any] = {}
+    regressions: dict[int, Any] = {}  # by class
     for c in [1] if n_classes == 2 else range(n_classes):
         regressions[c] = IsotonicRegression(out_of_bounds="clip").fit(oob_probability[:, c], y == c)
     mean = rows.bind(Mean())
@@ -469,9 +458,9 @@ def _isotonic(rows: OobDataset) -> Answers:
             columns.append(np.clip(regression.predict(probability[:, c]), lowest, 1 - lowest))
         if n_classes == 2:
             columns = [1 - columns[0], *columns]  # class 0 before class 1
-        shares: Any = np.stack(columns, axis=1).astype(probability.dtype)
-        shares /= shares.sum(axis=1, keepdims=True)
-        logs: Any = np.log(shares)
-        return Answer(class_scores=logs, score=None, probability=shares, log_probability=logs)
+        probs: Any = np.stack(columns, axis=1).astype(probability.dtype)
+        probs /= probs.sum(axis=1, keepdims=True)
+        logs: Any = np.log(probs)
+        return Answer(class_scores=logs, score=None, probability=probs, log_probability=logs)
 
     return answer

@@ -1,4 +1,4 @@
-"""Outcomes in numbers: averages, ranks, and tests of the differences, as tables, sentences and figures read them."""
+"""Outcomes in numbers: averages, ranks, and tests of differences, for tables, sentences and figures."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -36,7 +36,6 @@ TITLES = {
     "seconds": "seconds",
 }
 """Titles of the measures in tables and on axes."""
-
 SET_TITLES = {
     "determinacy": "decided",
     "single_set_accuracy": "right of those",
@@ -45,7 +44,6 @@ SET_TITLES = {
     "set_size": "set size",
 }
 """Titles of the measures of sets in tables."""
-
 POLL_TITLES = {
     "n_polled": "trees",
     "settled": "settled",
@@ -54,11 +52,8 @@ POLL_TITLES = {
     "same": "same class",
 }
 """Titles of the measures of votes that stop when they are settled, in tables."""
-
 TABLE_STRENGTHS = (1, 2, 5)  # values of s that tables show
-
 BASELINE = "probability"  # name of the combiner by which forests answer by default
-
 DECIMALS = 6  # number of decimals to which means are compared: smaller differences are rounding, and count as ties
 
 
@@ -91,7 +86,7 @@ def averages(records: Any) -> pd.DataFrame:
     Values are averaged over leaf sizes first.
     """
     measures = [name for name in (*COMPARED_MEASURES, *MEASURES_OF_LAWS) if name in records]
-    # Over leaf sizes first: the spread is then that between test folds, not between leaf sizes.
+    # So the spread is that between test folds, not between leaf sizes.
     per_fold = records.groupby(["forest", "combiner", "repeat", "fold"], sort=False)[measures].mean()
     return per_fold.groupby(["forest", "combiner"], sort=False).agg(["mean", "std"])
 
@@ -109,8 +104,8 @@ def best_leaf_sizes(records: Any) -> pd.Series:
 def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
     """Return {kind of forest: the leaf size that is shown in figures of one leaf size}.
 
-    It is the best size for `BASELINE`; if that was not run, for the first combiner. Leaf size 1 is shown only if there
-    is no other: its leaves are pure, and leave no uncertainty. ``records`` is the frame of `Results.records`.
+    It is the best size for `BASELINE` or, if that was not run, for the first combiner. Leaf size 1, whose pure leaves
+    show no uncertainty, is shown only if there is no other. ``records`` is the frame of `Results.records`.
     """
     if results.settings.leaf_sizes[-1] > 1:
         records = records[records["leaf_size"] > 1]
@@ -137,11 +132,10 @@ def has_sets(results: Results) -> bool:
 
 
 def set_averages(results: Results, records: Any) -> Any:
-    """Return means over test folds of the measures of sets, at one leaf size for each kind of forest.
+    """Return means over test folds of the measures of sets, at the shown leaf size of each kind of forest.
 
     Rows: (kind of forest, s), none where there are too many classes; columns: `SET_MEASURES`. The accuracy of single
-    classes is that of all test folds together, NaN if no set is a single class. ``records`` is the frame of
-    `Results.records`.
+    classes is that of all test folds together, NaN if no set is one. ``records`` is the frame of `Results.records`.
     """
     leaf_sizes = shown_leaf_sizes(results, records)
     rows = []
@@ -152,7 +146,7 @@ def set_averages(results: Results, records: Any) -> Any:
             numbers = {name: np.nan if value is None else value for name, value in measures.items()}
             rows.append({"forest": cell.forest, "s": int(s), **numbers})
     table = pd.DataFrame(rows, columns=pd.Index(["forest", "s", *SET_MEASURES]))
-    # Right sets over single classes, of all folds together: a mean of shares would weight folds of few sets alike.
+    # Right single classes over single classes, of all folds: a mean of accuracies would weight folds with few alike.
     share_right = (table["single_set_accuracy"] * table["determinacy"]).fillna(0.0)
     means: Any = table.assign(single_set_accuracy=share_right).groupby(["forest", "s"], sort=False).mean()
     share_single = means["determinacy"].where(means["determinacy"] > 0)
@@ -180,10 +174,7 @@ def baseline_accuracy(results: Results, records: Any) -> dict[str, float]:
 
 
 def interval_means(outcomes: list[Outcome]) -> dict[str, list]:
-    """Return the bins of `Outcome.intervals` over all outcomes together: their sizes, and means in place of sums.
-
-    Empty bins are left out.
-    """
+    """Return the filled bins of `Outcome.intervals` over all outcomes together: sizes, and means in place of sums."""
     sums = {name: np.sum([o.intervals[name] for o in outcomes], axis=0) for name in outcomes[0].intervals}
     filled = sums["size"] > 0
     means = {name: (total[filled] / sums["size"][filled]).tolist() for name, total in sums.items()}
@@ -218,9 +209,8 @@ def table_of_ranks(records: Any) -> pd.DataFrame:
 def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
     """Rank the combiners or laws of a study by one measure, and test which of them differ.
 
-    For the tests, the values on a test fold are averaged over kinds of forests and leaf sizes. The corrected resampled
-    t-test compares two combiners over the test folds, which share training data. P-values are corrected by Holm over
-    all pairs.
+    For the tests, values are averaged over kinds of forests and leaf sizes. The corrected resampled t-test compares two
+    combiners over the test folds, which share training data. Holm corrects the p-values of all pairs.
 
     Parameters
     ----------

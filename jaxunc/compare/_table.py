@@ -1,4 +1,4 @@
-"""The table of a study, from a file: features as numbers, targets, and notes on how columns were converted."""
+"""The table of a study, from a file: features as numbers, a target, and notes on how columns were converted."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,13 +75,11 @@ def study_table(
     The columns to ``drop`` are left out. ``numbers`` is True for a target that is a number and False for classes; None
     lets the column decide. ``notation`` has the marks in numbers of a text file, as far as the user names them.
 
-    String, categorical, date and bool columns become the ranks of their values in sorted order. Missing values stay
-    missing (NaN). Columns that hold one value or none are left out, as are rows without a target. `Table.notes` says
-    what was done.
+    String, categorical, date and bool columns become the ranks of their values in sorted order. Columns that hold one
+    value or none are left out, as are rows without a target. `Table.notes` says what was done.
 
     Raises a ValueError if the file is missing, empty or of another format, a column holds infinite values, or no
-    column is left. Also if the target is None, unknown, constant, missing in all rows, or not of the kind in
-    ``numbers``.
+    column is left. Also if the target is None, unknown, constant, all missing, or not of the kind in ``numbers``.
     """
     arrow_table, missing_note = labelled_table(
         path, target, drop, alone="number" if numbers else "class", notation=notation
@@ -123,8 +121,8 @@ def study_table(
 def positive_class(table: Table, name: str | None) -> str | None:
     """Return the positive class: ``name`` or, if it is None, the rarer of two classes, of equally frequent the second.
 
-    Return None if ``name`` is None and there are not two classes. Raises a ValueError if ``name`` is not a class of
-    the table, or there are more than two classes.
+    Without a ``name``, return None unless there are two classes. Raises a ValueError if ``name`` is not a class of the
+    table, or one of more than two.
     """
     labels = table.class_labels
     if name is None and len(labels) != 2:
@@ -164,21 +162,20 @@ def _describe_number(y: np.ndarray, column: pd.Series, numbers: bool | None) -> 
 def _in_units(y: np.ndarray, target: str) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the targets ``y``, divided by a power of ten if they scatter little or hugely, and notes on that unit.
 
-    Targets whose standard deviation is from 0.01 to 1e7 stay as they are, without a note. ``target`` is the name of
-    their column. A unit is needed since studies take differences below 1e-6 for ties.
+    ``target`` is the name of their column.
     """
     spread = float(np.std(y))
-    if 1e-2 <= spread < 1e7:
+    if 1e-2 <= spread < 1e7:  # much above 1e-6, below which studies take differences of scores for ties
         return y, ()
     unit = 10.0 ** np.floor(np.log10(spread))
     return y / unit, (f"{target!r} is counted in units of {unit:g}.",)
 
 
 def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarray], tuple[str, ...], tuple[int, ...]]:
-    """Return the columns of a frame as numbers, notes on their conversion, and the positions of columns of ranks.
+    """Return {name: the column as numbers} of a frame, notes on the conversion, and the positions of columns of ranks.
 
-    The numbers are {name: values}; constant and empty columns are left out. Raises a ValueError if no column is left,
-    or one holds infinite values; ``path`` names the file.
+    Constant and empty columns are left out. Raises a ValueError, which names the file by its ``path``, if no column is
+    left or one holds infinite values.
     """
     values = {}
     encoded, constant, empty = [], [], []  # names of columns
@@ -209,8 +206,8 @@ def _describe_columns(
 ) -> tuple[str, ...]:
     """Return notes on columns: which were encoded or left out, hold missing values, or are identical.
 
-    ``values`` is {name: values as numbers} of the columns that are used. The lists hold names: of columns ``encoded``
-    as ranks, and of those left out as ``constant`` or ``empty``.
+    ``values`` is {name: column} of those that are used. The lists hold names: of columns ``encoded`` as ranks, and of
+    those left out as ``constant`` or ``empty``.
     """
     notes = []
     if encoded:
@@ -234,10 +231,7 @@ def _describe_columns(
 
 
 def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
-    """Return (column, the first column with the same values) for each column that repeats an earlier one.
-
-    ``values`` is {column: its values}.
-    """
+    """Return (name, name of the first column like it) for each column in ``values`` that repeats an earlier one."""
     first_by_bytes: dict[bytes, str] = {}
     copies = []
     for name, numbers in values.items():
@@ -256,10 +250,10 @@ def _describe_copies(X: np.ndarray, y: Int[np.ndarray, "instances"], target: str
     groups = copies_of(X.astype(np.float32), y)
     if groups is None:
         return ()
-    distinct = int(groups.max()) + 1
+    n_distinct = int(groups.max()) + 1
     return (
-        f"{len(y) - distinct} of {len(y)} rows repeat others, values and {target}: copies, it seems (oversampling, a "
-        f"join). They are kept in one fold, and out of bag only together, as {distinct} rows. Better leave them out.",
+        f"{len(y) - n_distinct} of {len(y)} rows repeat others, values and {target}: copies, it seems (oversampling, a "
+        f"join). They are kept in one fold, and out of bag only together, as {n_distinct} rows. Better leave them out.",
     )
 
 

@@ -1,13 +1,14 @@
 """The verdict of a study: which combiner or law to use, by statistical tests.
 
 A test fold is a pair (repetition, fold), and a forest a pair (kind, leaf size). On each test fold a combiner's measures
-are read on one forest: the one with its least log loss over the *other* test folds, so that no fold chooses for itself.
+are read on the forest where its log loss is least over the *other* test folds. So no fold chooses for itself.
 Each combiner, and the base rates, is compared with the *default* (`baseline_of`) and with the *leader*, the combiner to
 use. The corrected resampled t-test compares two of them over the test folds, and Holm corrects the p-values of one
 measure. Laws of numbers are treated likewise, by their interval score.
 """
 
 from collections.abc import Callable, Mapping
+from itertools import product
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -44,21 +45,20 @@ class Verdict(NamedTuple):
     """{(name, other): the least mean difference of the main loss that the test would find at Holm's strictest step}."""
 
     def differs(self, measure: str, name: str, other: str | None) -> int:
-        """Return 1 if tests by a measure find ``name`` better than ``other``, -1 if worse, 0 if they find neither.
-
-        It is also 0 for a pair that was not tested, as one whose ``other`` is None.
-        """
+        """Return 1 if tests by a measure find ``name`` better than ``other``, -1 if worse, 0 if neither or untested."""
         untested = 1.0
         reverse_p = self.p_values.get((measure, str(other), name), untested)
         p = self.p_values.get((measure, name, str(other)), reverse_p)
         if p >= _LEVEL:
             return 0
         lead = self.means.at[name, measure] - self.means.at[other, measure]
+        if lead == 0:  # means are rounded, and so may be equal where each fold differs
+            return 0
         return 1 if (lead > 0) == self.larger[measure] else -1
 
     @property
     def main(self) -> str:
-        """The loss that chooses each combiner's forest: the log loss, for laws the interval score."""
+        """The main loss, which chooses each combiner's forest: the log loss, for laws the interval score."""
         return "interval_score" if "interval_score" in self.larger else "log_loss"
 
     @property
@@ -173,14 +173,14 @@ def verdict(results: Results, records: Any) -> Verdict:
             untested = Verdict(base, name, means, best_forests, p_values={}, larger=larger, criterion=by)
             return _compare(results, values, untested)
 
-        # The default comes first among equals: it stays.
+        # Of equals the default comes first, so that it is kept.
         names = sorted(best_forests, key=lambda name: (means.at[name, by], name != base))
         best = verdict_led_by(names[0])
         judgement = _first_better(best, names, verdict_led_by)
         if not judgement.keeps_default:
             return judgement
         if by == main:
-            if best.beats_base_rates and not judgement.beats_base_rates:
+            if best.beats_base_rates and not judgement.beats_base_rates:  # the default does not: rule 4
                 return best
             verdict_of_default = judgement
     return verdict_of_default
@@ -189,16 +189,15 @@ def verdict(results: Results, records: Any) -> Verdict:
 def _first_better(best: Verdict, names: list[str], verdict_led_by: Callable[[str], Verdict]) -> Verdict:
     """Return the verdict whose leader is the first of ``names`` that tests find better than the default.
 
-    If there is none, the default leads. ``names`` are the combiners or laws by their means of the criterion, the best
-    first. ``best`` is the verdict whose leader is the first of them; it is returned if there is no default.
-    ``verdict_led_by`` is a function from a name to the verdict with that leader.
+    If there is none, the default leads. ``names`` are sorted by the criterion, the best first. ``best`` is the verdict
+    led by the first of them; it is returned if there is no default. ``verdict_led_by`` makes that of another leader.
     """
     base, by = best.base, best.criterion
     if base is None or best.differs(by, best.leader, base) == 1:
         return best
     second = next((name for name in names if best.differs(by, name, base) == 1), None)
     if second is not None:
-        # Each leader takes part in further tests, which Holm corrects for: so this one is tested again.
+        # With another leader other pairs are tested, and Holm's correction differs: so its test is repeated.
         verdict_of_second = verdict_led_by(second)
         if verdict_of_second.differs(by, second, base) == 1:
             return verdict_of_second
@@ -208,8 +207,8 @@ def _first_better(best: Verdict, names: list[str], verdict_led_by: Callable[[str
 def _means(results: Results, values: dict[str, pd.DataFrame], best_forests: dict[str, tuple[str, int]]) -> Any:
     """Return the means over test folds, a frame ``[combiners measures]``.
 
-    ``values`` is {measure: frame ``[test_folds combiners]``}. Laws have the median of seconds instead of the mean. They
-    also have "worst_fifth", the least coverage in a fifth of the rows, on their forests in ``best_forests``.
+    ``values`` is {measure: frame ``[test_folds combiners]``}. Laws have the median of seconds instead of the mean, and
+    "worst_fifth" on their forests in ``best_forests``.
     """
     means = pd.DataFrame({measure: by_fold.mean() for measure, by_fold in values.items()}).round(DECIMALS)
     if results.settings.numbers:
@@ -222,8 +221,8 @@ def _means(results: Results, values: dict[str, pd.DataFrame], best_forests: dict
 def _compare(results: Results, values: dict[str, pd.DataFrame], verdict: Verdict) -> Verdict:
     """Test each combiner against the leader and the default of a verdict, and return the verdict with the p-values.
 
-    It also has the least differences that the test would find. ``values`` is {measure: frame}, with a row for each test
-    fold and a column for each combiner and the base rates.
+    It also has the least differences that the test would find. ``values`` is {measure: frame ``[test_folds
+    combiners]``}, with the base rates as a combiner.
     """
     p_values, least_differences = {}, {}
     references = dict.fromkeys(name for name in (verdict.base, verdict.leader) if name is not None)
@@ -231,12 +230,12 @@ def _compare(results: Results, values: dict[str, pd.DataFrame], verdict: Verdict
     for measure, by_fold in values.items():
         if verdict.larger[measure] is None:
             continue
-        # Each pair once: the default and another leader are the pair (leader, default).
+        # Each pair once: the default comes second only, so that of the two references there is (leader, default) alone.
         pairs = [(name, other) for other in references for name in by_fold if name not in (other, verdict.base)]
         differences = [(by_fold[name] - by_fold[other]).round(DECIMALS).to_numpy() for name, other in pairs]
         if measure == verdict.main:
+            strictest = _LEVEL / max(len(pairs), 1)  # Holm multiplies the least p-value by the number of tests
             for pair, difference in zip(pairs, differences, strict=True):
-                strictest = _LEVEL / len(pairs)  # Holm multiplies the least p-value by the number of tests
                 least_differences[pair] = least_significant_difference(
                     difference, test_share=test_share, p_value=strictest
                 )
@@ -252,15 +251,15 @@ def _read_best_forests(
     """Return {measure: frame ``[test_folds combiners]``}, and {combiner: (kind, leaf size) of its best forest}.
 
     ``records`` is the frame of `Results.records`, ``measures`` are columns of it, and the column ``by`` is the loss. A
-    test fold is a pair (repetition, fold). A combiner's value on a test fold is read on the forest where its loss is
-    least over all *other* test folds. Its best forest has the least loss over all test folds.
+    combiner's value on a test fold is read on the forest where its loss is least over all *other* test folds. Its best
+    forest has the least loss over all test folds.
     """
     axes = ["combiner", "forest", "leaf_size", "repeat", "fold"]
     names = list(dict.fromkeys(records["combiner"]))
     forests = list(dict.fromkeys(zip(records["forest"], records["leaf_size"], strict=True)))
     table = records.set_index(axes).sort_index()
     folds = sorted(set(zip(records["repeat"], records["fold"], strict=True)))
-    keys = pd.MultiIndex.from_tuples([(name, *forest, *fold) for name in names for forest in forests for fold in folds])
+    keys = pd.MultiIndex.from_tuples([(name, *forest, *fold) for name, forest, fold in product(names, forests, folds)])
     shape = len(names), len(forests), len(folds)
     arrays = {measure: table[measure].reindex(keys).to_numpy().reshape(shape) for measure in measures}
     loss = arrays[by]
@@ -272,7 +271,8 @@ def _read_best_forests(
         chosen = np.take_along_axis(array, chosen_forests, axis=1)[:, 0]  # [combiners, folds]
         values[measure] = pd.DataFrame(chosen.T, columns=names)
     best_forests = {}
-    for name, i in zip(names, np.argmin(np.round(loss.sum(axis=2), DECIMALS), axis=1), strict=True):
+    best_positions = np.argmin(np.round(loss.sum(axis=2), DECIMALS), axis=1)  # [combiners]
+    for name, i in zip(names, best_positions, strict=True):
         kind, leaf_size = forests[i]
         best_forests[name] = (str(kind), int(leaf_size))
     return values, best_forests
@@ -280,7 +280,7 @@ def _read_best_forests(
 
 def _measure_base_rates(results: Results) -> dict[str, float]:
     """Return {measure: value} of the base rates, whose probabilities for every row are the classes' shares."""
-    p = np.array(list(shares(results).values()))  # the shares of rows, too, by which losses are averaged
+    p = np.array(list(shares(results).values()))  # probabilities, and weights of the classes in a mean over rows
     measures = {"log_loss": float(-p @ np.log(p)), "brier": float(1 - p @ p), "auc": 0.5, "accuracy": float(p.max())}
     if is_binary(results):
         # The Brier score of two classes counts the error of class 1 alone.
@@ -303,10 +303,9 @@ def positive_share(results: Results) -> float:
 
 
 def shown_rows(verdict: Verdict) -> list[str]:
-    """Return the names of the rows of the page's short table, in order, each once.
+    """Return the names of the rows of the page's short table, in order: the leader, ties, rival, default, base rates.
 
-    They are the leader, at most `MOST_NAMED` of its ties, the rival if the default leads, the default, and the base
-    rates.
+    There are at most `MOST_NAMED` ties, and a rival only if the default leads.
     """
     rival = verdict.rival if verdict.keeps_default else None
     names = [verdict.leader, *verdict.ties[:MOST_NAMED], rival, verdict.base, BASE_RATES]

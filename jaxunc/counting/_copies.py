@@ -31,8 +31,8 @@ def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarr
       agree in a part of the columns, too, which copies do not.
     * Equal values have several labels: they were filled in, such as gaps by an imputer. A copy keeps its row's label.
 
-    If the multiplicities of all rows have a common factor, the whole table was repeated that often. In both cases, too,
-    that many equal rows are then a row and its copies. Eight rows, the values of each as a letter:
+    If the multiplicities of all rows have a common factor, the whole table was repeated that often. Then that many
+    equal rows are a row and its copies in these cases, too. Eight rows, the values of each as a letter:
 
         values    a a b c c c d e
         class     0 0 1 1 1 1 0 1
@@ -57,17 +57,16 @@ def _equal_by_chance(
 ) -> np.ndarray:
     """Return the mask ``[rows]`` of rows that are no copies of the rows they equal: values are few, or were filled in.
 
-    ``hash_rows`` is a `_row_hasher` of rows of ``n_columns`` columns. ``first_rows [distinct]`` has the first position
-    of each distinct row, and ``multiplicity [distinct]`` the number of rows that equal it, itself included. ``factor``
-    says how often the whole table was repeated.
+    ``hash_rows`` is a `_row_hasher` of rows of ``n_columns`` columns. ``first_rows`` has the first position of each
+    distinct row, and ``multiplicity`` how often the row occurs. ``factor`` says how often the whole table was repeated.
     """
     n_rows = int(multiplicity.sum())
     if _has_few_values(hash_rows, n_columns, first_rows, n_rows // factor - len(first_rows)):
         return np.ones(n_rows, bool)
-    # Equal values that are repeated with several labels were filled in.
-    same_values = np.unique(hash_rows(np.ones((1, n_columns), bool), label=False)[0], return_inverse=True)[1]
-    n_repeated_labels = np.bincount(same_values[first_rows], multiplicity > factor)
-    return n_repeated_labels[same_values] > 1
+    # Equal values that are repeated with several labels were filled in. A distinct row is its values with one label.
+    values_group = np.unique(hash_rows(np.ones((1, n_columns), bool), label=False)[0], return_inverse=True)[1]
+    n_repeated_labels = np.bincount(values_group[first_rows], multiplicity > factor)
+    return n_repeated_labels[values_group] > 1
 
 
 def _ranks(group: np.ndarray, group_size: np.ndarray) -> np.ndarray:
@@ -76,7 +75,7 @@ def _ranks(group: np.ndarray, group_size: np.ndarray) -> np.ndarray:
     ``group [rows]`` has the number of each row's group, and ``group_size [groups]`` the number of rows in each group.
     """
     ranks = np.empty(len(group), np.int64)
-    group_start = np.cumsum(group_size) - group_size
+    group_start = np.cumsum(group_size) - group_size  # in rows sorted by group
     ranks[np.argsort(group, kind="stable")] = np.arange(len(group)) - np.repeat(group_start, group_size)
     return ranks
 
@@ -95,6 +94,7 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weig
     elif not isinstance(values, SparseRows):
         values = np.asarray(values)
     if weight is not None and not (has_weight := np.asarray(weight) > 0).all():
+        # Groups of the rows that have a weight, then a group for each other row.
         if groups is None:
             groups_with_weight = rows_together(values[has_weight], position[has_weight])
         else:
@@ -149,19 +149,12 @@ def as_groups(groups: Any, n: int) -> np.ndarray | None:
 
 
 def first_of_equals(values: Any, position: np.ndarray) -> np.ndarray:
-    """Return the indices of the rows that equal no earlier row, in ascending order.
-
-    Rows are equal in all ``values [rows features]`` and in class, ``position [rows]``.
-    """
+    """Return the indices of rows that equal no earlier row in values and class (`row_hashes`), in ascending order."""
     return np.sort(np.unique(row_hashes(values, position), return_index=True)[1])
 
 
 def row_hashes(values: Any, position: np.ndarray) -> np.ndarray:
-    """Return a hash of each row, integers ``[rows]``.
-
-    The hashes of two rows are the same if the rows are equal in all ``values [rows features]`` and in class,
-    ``position [rows]``.
-    """
+    """Return a hash of each row's ``values [rows features]`` and class, ``position [rows]``: integers ``[rows]``."""
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     return _row_hasher(values, position)(np.ones((1, values.shape[1]), bool))[0]
 
@@ -169,12 +162,12 @@ def row_hashes(values: Any, position: np.ndarray) -> np.ndarray:
 def find_rows_of_fit(fitted: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
     """Return whether each row equals a row of the fit, bools ``[rows]``; None if hardly more rows do than by chance.
 
-    Both arguments are `row_hashes`: ``fitted`` of the rows of the fit, and ``rows`` of the rows in question. By chance
-    new rows equal rows of the fit as often as the rows of the fit equal each other.
+    Both arguments are `row_hashes`: ``fitted`` of the rows of the fit, and ``rows`` of the rows in question. New rows
+    equal rows of the fit by chance as often as rows of the fit equal each other.
     """
     distinct, multiplicity = np.unique(fitted, return_counts=True)
     is_of_fit = np.isin(rows, distinct)
-    # Rows of the fit that equal others by chance; if all were repeated equally often, that was no chance.
+    # The share of rows of the fit that equal others by chance; if all are repeated equally often, that is no chance.
     factor = math.gcd(*multiplicity.tolist())
     share = float(np.sum(multiplicity[multiplicity > factor]) / len(fitted))
     n = len(rows)
@@ -183,10 +176,9 @@ def find_rows_of_fit(fitted: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
 
 
 def mask_by_group(mask: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
-    """Return a mask ``[instances trees]``, True where ``mask`` is True for all instances of the instance's group.
+    """Return ``mask [instances trees]`` with True where it is True for all instances of the instance's group.
 
-    ``mask`` is of the same shape. ``groups [instances]`` has the number of each instance's group, from 0 on; None if
-    each instance is a group by itself.
+    ``groups [instances]`` has the number of each instance's group, from 0 on; None if each is a group by itself.
     """
     if groups is None:
         return mask
@@ -203,13 +195,10 @@ def first_of_each(groups: np.ndarray) -> np.ndarray:
 def advise_on_trees(has_tree: np.ndarray, groups: np.ndarray | None) -> str:
     """Return advice, as text, for the rows that are in every bag: more trees, or for rows in groups smaller groups.
 
-    ``has_tree [rows]`` is False for a row in every bag; ``groups [rows]`` has the number of each row's group, None if
-    each row is a group by itself.
+    ``has_tree [rows]`` is False for a row in every bag; ``groups`` is as for `mask_by_group`.
     """
-    if groups is None:
-        return "Use more trees."
-    group_sizes = np.bincount(groups)
-    if group_sizes[groups[~has_tree]].max(initial=1) == 1:
+    # More trees help rows that are groups by themselves.
+    if groups is None or np.bincount(groups)[groups[~has_tree]].max(initial=1) == 1:
         return "Use more trees."
     return (
         "They are equal to others, or of one group, and out of a bag only together: more trees would hardly help. If "
@@ -230,9 +219,8 @@ class GroupCounts(NamedTuple):
     def of(cls, groups, leaves, position, weights, n_classes: int, mask=None) -> "GroupCounts":
         """Count the rows of each group in the leaves of each tree, by weight.
 
-        ``groups [rows]`` has the number of each row's group, ``position [rows]`` its class, and ``weights [rows]`` its
-        weight. ``leaves [rows trees]`` has the leaf of each row in each tree. A row counts in the trees where
-        ``mask [rows trees]`` is True (None: in all trees).
+        ``groups``, ``position`` and ``weights`` have the number of each row's group, its class and weight. ``leaves
+        [rows trees]`` has its leaf in each tree. A row counts where ``mask [rows trees]`` is True; None: in all trees.
         """
         tables = []
         code = np.empty(leaves.shape, np.int64)
@@ -253,13 +241,13 @@ class GroupCounts(NamedTuple):
 def _has_few_values(hash_rows: Any, n_columns: int, first_rows: np.ndarray, n_repeated: int) -> bool:
     """Return whether columns have so few values that rows are equal by chance: many agree in parts of the columns, too.
 
-    ``hash_rows`` is a `_row_hasher` of rows of ``n_columns`` columns. ``first_rows`` has the first position of each
-    distinct row. ``n_repeated`` is the number of rows that equal an earlier one, in the table before it was repeated as
-    a whole. Return True, too, for a single column, or if ``n_repeated`` is 0.
+    ``hash_rows`` and ``first_rows`` are as for `_equal_by_chance`. ``n_repeated`` is the number of rows that equal an
+    earlier one, in the table before it was repeated as a whole. Also True for a single column, or if that number is 0.
     """
     if n_repeated == 0 or n_columns == 1:  # one column has no parts that could show how often rows agree by chance
         return True
     fewest_agreeing = min(AGREEING_SHARE * len(first_rows), n_repeated)
+    # Distinct rows must agree so often whichever part of the columns is left out.
     for hashes in hash_rows(_without_parts(n_columns), label=False)[:, first_rows]:
         _, group, group_size = np.unique(hashes, return_inverse=True, return_counts=True)
         n_agreeing = np.sum(group_size[group] > 1)
@@ -271,8 +259,7 @@ def _has_few_values(hash_rows: Any, n_columns: int, first_rows: np.ndarray, n_re
 def _without_parts(n_columns: int) -> np.ndarray:
     """Return ten masks of columns, bools ``[masks columns]``, each False in a half or a quarter of the columns.
 
-    Columns are split at random three times in halves and once in quarters, by a fixed seed. Fewer than four columns
-    have fewer masks.
+    Columns are split at random three times in halves and once in quarters. Fewer than four have fewer masks.
     """
     rng = np.random.default_rng(0)
     masks = []
@@ -283,10 +270,9 @@ def _without_parts(n_columns: int) -> np.ndarray:
 
 
 def _row_hasher(values: Any, position: np.ndarray) -> Any:
-    """Return a function from masks of columns ``[masks columns]`` to a hash of each row for each mask ``[masks rows]``.
+    """Return a function from masks ``[masks columns]`` to hashes ``[masks rows]`` of the rows' values in these columns.
 
-    A hash is of the row's values in the columns where the mask is True, and of the row's class. ``values`` are
-    ``[rows columns]``, and ``position [rows]`` has the classes.
+    ``values`` are ``[rows columns]``. The rows' classes, ``position [rows]``, are hashed, too.
     """
     n_rows, n_columns = values.shape
     # Odd factors have an inverse modulo 2^64, so that products keep all bits of a value.
@@ -296,6 +282,7 @@ def _row_hasher(values: Any, position: np.ndarray) -> Any:
 
     def hash_rows(masks: np.ndarray, *, label: bool = True) -> np.ndarray:
         """Return hashes ``[masks rows]`` of the columns in ``masks [masks columns]`` and, with ``label``, the class."""
+        # A hash is a sum of values times random factors, 0 for columns outside of the mask.
         factors_by_mask = masks * column_factors
         hashes = np.zeros((len(masks), n_rows), np.uint64)
         if isinstance(values, SparseRows):

@@ -133,7 +133,7 @@ def count_leaves(
 def _count_fields(trees: Trees, counts: np.ndarray) -> dict[str, Any]:
     """Return the fields of a `Forest` that hold the counts of its nodes, ``counts [trees nodes classes]``, by name.
 
-    The counts of empty leaves go to their forks, and are set to 0 in ``counts``: every combiner expects empty leaves.
+    The counts of empty leaves go to their forks, and become 0 in ``counts`` itself, as every combiner expects it.
     """
     fork_counts = None
     if trees.forks is not None:
@@ -141,7 +141,7 @@ def _count_fields(trees: Trees, counts: np.ndarray) -> dict[str, Any]:
         is_empty_leaf = fork >= 0
         empty_counts = np.zeros((trees.forks.number, counts.shape[-1]))
         np.add.at(empty_counts, fork[is_empty_leaf], counts[is_empty_leaf])
-        empty_counts = np.asarray(narrowest_counts(empty_counts))  # as counts are kept
+        empty_counts = np.asarray(narrowest_counts(empty_counts))  # rounded as all counts of a forest are
         fork_counts = padded_table(np.asarray(counts_of_forks(trees, counts, empty_counts)))
         counts[is_empty_leaf] = 0
     table, code = distinct_counts(counts)
@@ -157,10 +157,7 @@ def _labels_of(y) -> tuple:
 
 
 def _check_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
-    """Return ``leaves``, the node of each instance in each tree, as an int64 array ``[n trees]``.
-
-    Raises a ValueError for another shape or type, and for a node that is no leaf of its tree.
-    """
+    """Return ``leaves [n trees]`` as int64; raise a ValueError unless they are integers, and leaves of their trees."""
     leaves = np.asarray(leaves)
     if leaves.shape != (n, trees.n_trees) or leaves.dtype.kind not in "iu":
         raise ValueError(
@@ -170,19 +167,19 @@ def _check_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
     inside = np.all((leaves >= 0) & (leaves < trees.n_nodes))
     if not (inside and np.asarray(trees.is_leaf)[np.arange(trees.n_trees), leaves].all()):
         raise ValueError("leaves holds nodes that are no leaves of these trees; pass leaf_index(trees, X).")
-    return leaves.astype(np.int64)  # cells of leaves and classes may be beyond a narrow type
+    return leaves.astype(np.int64)  # the caller multiplies them by the number of classes
 
 
 def _count_in_nodes(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes: int) -> np.ndarray:
     """Return the counts of instances in every node, float64 ``[trees nodes classes]``; inner nodes have zeros.
 
-    ``values`` are the encoded instances; ``labels`` (positions of classes) and ``weights`` are ``[instances]``.
-    ``leaves [instances trees]`` has the leaf that each instance reaches in each tree; None to route the instances.
-    ``tree_mask [instances trees]`` says which instance counts in which tree; None: each counts in all trees.
+    ``values`` are the encoded instances, which are routed if ``leaves [instances trees]`` is None. ``labels``
+    (positions of classes) and ``weights`` are ``[instances]``. ``tree_mask [instances trees]`` says which instance
+    counts in which tree; None: in all.
     """
     counts = np.zeros((trees.n_trees, trees.n_nodes * n_classes))
     plan = None
-    narrow_trees, rows = on_tested(trees, values)
+    narrow_trees, rows = on_tested(trees, values)  # without the columns that no tree tests
     for start in range(0, len(values), CHUNK):
         chunk = slice(start, start + CHUNK)
         if leaves is None:
@@ -234,7 +231,7 @@ class Counted(NamedTuple):
 def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
     """Raise a ValueError unless the forest of ``model``, fitted or not, can have counts of the mode ``counts``.
 
-    ``has_data`` is False if the model is fitted already and there are no rows to count.
+    ``has_data`` is False if there are no rows to count.
     """
     check_one_of("counts", counts, COUNTS)
     if counts != "inbag" and not has_data:
@@ -266,7 +263,6 @@ class LabelledRows(NamedTuple):
     X: Any
     y: Any
     sample_weight: Any = None
-    """Weight of each row; None if all weigh 1."""
     groups: Any = None
     """Labels of groups of rows, as for `oob_mask`."""
     mask: np.ndarray | None = None
@@ -358,16 +354,16 @@ def _weights_of_forest(model, labels: tuple, y, sample_weight, class_weight):
     classes = np.arange(len(labels))
     of_forest = False
     if getattr(model, "class_weight", None) is not None:
-        weight = model.class_weight
+        setting = model.class_weight
         classes = np.asarray(getattr(model, "classes_", classes))
         of_forest = hasattr(model, "estimators_")
     else:
         # The trees of a BaggingClassifier know classes by their positions, and so does ``class_weight``.
-        tree_weight = getattr(getattr(model, "estimator_", None), "class_weight", None)
-        weight = class_weight if tree_weight is None else tree_weight
-    if weight is None:
+        tree_setting = getattr(getattr(model, "estimator_", None), "class_weight", None)
+        setting = class_weight if tree_setting is None else tree_setting
+    if setting is None:
         return sample_weight
-    weight_of_class = _class_weights(weight, classes, position, sample_weight, of_forest)
+    weight_of_class = _class_weights(setting, classes, position, sample_weight, of_forest)
     return weight_of_class[position] if sample_weight is None else weight_of_class[position] * sample_weight
 
 
@@ -377,8 +373,7 @@ def _class_weights(
     """Return the weight of each class ``[classes]`` by ``class_weight``, a parameter as of scikit-learn's classifiers.
 
     ``classes`` has the names by which ``class_weight`` knows the classes, and ``position [rows]`` each row's class.
-    ``of_forest`` is True if the parameter is a forest's, which since scikit-learn 1.9 balances classes by
-    ``sample_weight``.
+    ``of_forest`` says whether the parameter is a forest's.
     """
     from sklearn.utils.class_weight import compute_class_weight  # slow to import, and rarely needed
 
@@ -388,6 +383,7 @@ def _class_weights(
     # scikit-learn balances the classes of a forest by weights since 1.9, and those of a tree by rows.
     if not (of_forest and "sample_weight" in signature(compute_class_weight).parameters):
         row_weights = (row_weights > 0).astype(float)
+    # "balanced": all classes with rows get the same total weight.
     class_sums = np.bincount(position, row_weights, len(classes))
     has_rows = class_sums > 0
     return np.divide(class_sums.sum(), np.sum(has_rows) * class_sums, out=np.ones(len(classes)), where=has_rows)
@@ -396,9 +392,9 @@ def _class_weights(
 def _balance_classes(weights, position, mask, sample_weight):
     """Return ``weights [rows]``, scaled by class so that rows count as if classes were out of bag equally often.
 
-    ``position [rows]`` has each row's class, and ``mask [rows trees]`` is True where the tree has not seen the row.
-    ``sample_weight`` (None: 1) weighs rows in the mean over a class. scikit-learn 1.9 draws bags by weight, so rows of
-    heavy classes are rarely out of a bag.
+    Since scikit-learn 1.9 bags are drawn by weight, so that rows of heavy classes are rarely out of a bag. ``position
+    [rows]`` has each row's class, and ``mask [rows trees]`` is True where the tree has not seen the row.
+    ``sample_weight`` (None: 1) weighs rows in the mean over a class.
     """
     weights = np.array(weights, float)
     shares = mask.mean(axis=1)  # share of the trees that have not seen a row
@@ -422,7 +418,7 @@ def has_pure_leaves(forest: Forest) -> bool:
 
 
 def warn_of_one_doubt(forest: Forest) -> None:
-    """Warn if all leaves are pure, so that doubt does not divide into aleatoric and epistemic doubt."""
+    """Warn if all leaves are pure, so that all doubt is epistemic."""
     if has_pure_leaves(forest):
         warn(
             "every leaf of this forest holds one class alone, so aleatoric doubt is 0 and all doubt is epistemic, "
@@ -470,9 +466,10 @@ def check_enough_unseen(
     ungrouped_shares = shares_of_classes(ungrouped, position, len(labels), weight)
     usual_share = max(np.nanmax(ungrouped_shares), np.nanmax(shares))
     class_sizes = np.bincount(position, minlength=len(labels))
-    # Chance is large for few rows and few trees: a share has to be five standard deviations too small.
+    # Less than half the usual share by five standard deviations, since chance is large for few rows and few trees.
     deviation = np.sqrt(usual_share * (1 - usual_share) / np.maximum(class_sizes * n_trees, 1))
-    has_too_few = (shares < usual_share / 2 - 5 * deviation) & (shares * n_trees < FEWEST_TREES)
+    is_rarer = shares < usual_share / 2 - 5 * deviation
+    has_too_few = is_rarer & (shares * n_trees < FEWEST_TREES)
     if mask.any() and not has_too_few.any():
         return
     # The class that the error names: the first with too few trees, or the largest if all rows are in every bag.
@@ -522,10 +519,9 @@ def even_out_trees(
 ) -> np.ndarray:
     """Return ``mask`` with entries set to False at random, so that rows of all classes have equally many trees.
 
-    ``mask [rows trees]`` is True where the tree has not seen the row, and ``position [rows]`` has each row's class. The
-    number of trees is the mean over the rows of a class, by ``weight [rows]`` (None: 1). If classes differed in it,
-    combiners could learn a row's class from its number of trees. A mask whose classes differ little is returned as it
-    is.
+    Otherwise combiners could learn a row's class from its number of trees. ``mask [rows trees]`` is True where the tree
+    has not seen the row, and ``position [rows]`` has each row's class. The number of trees is the mean over the rows of
+    a class, by ``weight [rows]`` (None: 1). A mask whose classes differ little is returned as it is.
     """
     shares = shares_of_classes(mask, position, n_classes, weight)
     class_sizes = np.bincount(position, minlength=n_classes)
@@ -545,6 +541,7 @@ def describe_lost_rows(kept: np.ndarray, position: np.ndarray, labels: tuple) ->
     """
     sizes = np.bincount(position, minlength=len(labels))
     n_lost = np.bincount(position[~kept], minlength=len(labels))
+    # Classes clearly differ if one has lost three rows or more, and twice the share of rows that all have lost.
     if n_lost.max() < 3 or np.all(n_lost <= 2 * sizes * n_lost.sum() / sizes.sum()):
         return ""
     worst_classes = np.argsort(-n_lost)[:5]

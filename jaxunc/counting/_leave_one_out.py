@@ -122,9 +122,9 @@ def leave_one_out(
         return map_over_devices(_answer_without_label, values, labels, weights, mask, beside=beside)
     weights = as_weights(sample_weight, n)
     groups = rows_together(all_values, np.asarray(labels), groups, weight=weights)
-    # Float weights would turn all counts into floats, and rounding would decide ties of integers.
+    # As integers: float weights would turn all counts into floats, and rounding would decide ties.
     if np.all(weights == np.rint(weights)) and weights.max(initial=0) < 2**31:
-        weights = weights.astype(np.int32)  # as the counts are
+        weights = weights.astype(np.int32)
     mask = np.ones((n, forest.n_trees), bool) if mask is None else np.asarray(mask)
     block_rows = int(np.clip(LEFT_OUT_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))
     if groups is not None:
@@ -132,7 +132,6 @@ def leave_one_out(
         mask = mask_by_group(mask, groups)
 
     def score(part: Part) -> PyTree:
-        """Return the combiner's answer for the rows of a part."""
         if groups is None:
             part_labels = np.asarray(part.of(labels))
             part_weights = np.asarray(part.of(weights))
@@ -149,8 +148,8 @@ def _count_groups(forest: Forest, values, groups, labels, weights: np.ndarray, m
     """Return the class counts of each row's group in the row's leaves, by weight.
 
     ``values [rows features]`` has the encoded rows; ``groups`` (numbers), ``labels`` (positions of classes) and
-    ``weights`` are ``[rows]``, and ``mask [rows trees]`` says which trees count which row. Integer weights make integer
-    counts, unless these are beyond int32.
+    ``weights`` are ``[rows]``, and ``mask [rows trees]`` says which trees count which row. Counts are int32 if weights
+    are, and int32 holds them.
     """
     leaves = np.asarray(leaf_index(forest, Encoded(values, missing=True)))
     counts = GroupCounts.of(groups, leaves, labels, weights, forest.n_classes, mask)
@@ -162,8 +161,7 @@ def _count_groups(forest: Forest, values, groups, labels, weights: np.ndarray, m
 def _answer_without_label(beside: tuple, values, labels, weights, mask) -> PyTree:
     """Return the combiner's answer for each row, from counts without the row's own; may be traced.
 
-    ``beside`` is (forest, plan, combiner), as for `_answer_without_row`. ``labels`` (positions of classes) and
-    ``weights`` are ``[rows]``.
+    ``beside`` is (forest, plan, combiner), as for `_answer_without_row`; other arguments are those of `_row_counts`.
     """
     forest, plan, combiner = beside
     row_counts = _row_counts(labels, weights, forest.n_classes)
@@ -174,7 +172,7 @@ def _answer_without_label(beside: tuple, values, labels, weights, mask) -> PyTre
 def _row_counts(labels, weights, n_classes: int) -> Array:
     """Return what each row adds to its leaf's counts, ``[rows 1 classes]``: its weight in its class, else 0.
 
-    ``labels`` (positions of classes) and ``weights`` are ``[rows]``. Integer weights make integer counts.
+    ``labels`` (positions of classes) and ``weights`` are ``[rows]``.
     """
     weights = jnp.asarray(weights)
     return (jnp.eye(n_classes, dtype=weights.dtype)[labels] * weights[:, None])[:, None]

@@ -1,8 +1,8 @@
 """Out-of-bag instances: those that a tree was not grown on.
 
 `oob_mask` reads a model's bags. Bags hold positions, so `check_grown_on` checks that the caller's rows are those that
-the forest was grown on, in their order: the rows of a tree's bag have to give the counts of its leaves. A learner of
-YDF draws the bags of YDF's forests anew, and `ydf_bags` compares them with what the model keeps.
+the forest was grown on, in their order: the rows of a tree's bag have to give the counts of its leaves. The bags of a
+forest of YDF are drawn anew, and `ydf_bags` compares them with what the model keeps.
 """
 
 import importlib
@@ -188,8 +188,7 @@ def ungrouped_mask(model: Any, n: int, X: InstancesLike, y: LabelsLike) -> np.nd
 def _mask_of_bags(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> np.ndarray:
     """Return the mask ``[n trees]``: True where neither the row nor another row of its group is in the tree's bag.
 
-    ``bags`` has, for each tree, positions of rows among n. ``groups [n]`` has the number of each row's group; None if
-    each row is a group by itself.
+    ``bags`` has positions of rows for each tree; ``groups`` is as for `mask_by_group`.
     """
     mask = np.ones((n, len(bags)), dtype=bool)
     for tree, bag in enumerate(bags):
@@ -198,10 +197,7 @@ def _mask_of_bags(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> 
 
 
 def has_bags(model: Any) -> bool:
-    """Return whether the trees of a model leave instances out, so that each tree has a bag.
-
-    ``model`` may be of YDF, or of scikit-learn, fitted or not. The answer is False for other models.
-    """
+    """Return whether the trees of ``model``, of YDF or scikit-learn, leave instances out; False for other models."""
     if is_ydf_forest(model):
         return bool(model.out_of_bag_evaluations())
     if not hasattr(type(model), "estimators_samples_") or reason_against_bags(model):
@@ -212,8 +208,7 @@ def has_bags(model: Any) -> bool:
 def reason_against_bags(model: Any) -> str | None:
     """Return why the bags of a model of imbalanced-learn cannot be used, as text; None for any other model.
 
-    Forests of imbalanced-learn sample rows by class before they draw bags. So their bags hold positions in such a
-    sample, and not in the rows of the fit.
+    Such forests sample rows by class before they draw bags, so that bags hold positions in a sample that is not kept.
     """
     if not any(kind.__module__.partition(".")[0] == "imblearn" for kind in type(model).__mro__):
         return None
@@ -240,10 +235,10 @@ def check_grown_on(
 ) -> tuple[np.ndarray | SparseRows, np.ndarray]:
     """Return the encoded rows, and the position ``[rows]`` of each row's class, if the rows grew a scikit-learn model.
 
-    Raise an `OtherRowsError` for other rows: the rows of a tree's bag have to give the counts in its leaves. ``X`` and
+    Raise an `OtherRowsError` for other rows: the rows of a tree's bag have to give the counts in its leaves. If the
+    model was grown with sample weights that are not given, they have to give the leaves' sizes and classes. ``X`` and
     ``y`` are the rows and their labels, in the order of the fit; ``bags`` has positions of rows, an array for each
-    tree. If the model was grown with sample weights that are not given, the rows have to give the leaves' sizes and
-    classes.
+    tree.
     """
     names = getattr(model, "feature_names_in_", None)
     leaves_in_tree = _leaves_by_categories(model, X)
@@ -296,12 +291,12 @@ def _route(model: Any, t: int, rows: np.ndarray | SparseRows) -> np.ndarray:
 def _leaves_by_categories(model: Any, X: Any) -> Callable[[int], np.ndarray] | None:
     """Return a function from a tree's number to the leaves ``[rows]`` of the rows X; None unless trees test categories.
 
-    Trees that test categories (scikit-learn 1.10) read codes alone. The forest makes the codes, or the estimator around
-    a tree, and is asked for the leaves of the raw rows ``X``.
+    Trees that test categories (scikit-learn 1.10) read codes, which the forest or the estimator around a tree makes of
+    the raw rows ``X``.
     """
     if all(getattr(tree, "is_categorical_", None) is None for tree in model.estimators_):
         return None
-    if hasattr(model, "apply"):
+    if hasattr(model, "apply"):  # a forest; a bag of trees has no such method, and its trees read a part of the columns
         leaves = np.asarray(model.apply(X))
         return lambda t: leaves[:, t]
     rows = np.asarray(X)
@@ -313,7 +308,7 @@ def _count_bag(
 ) -> _Bag:
     """Return the counts of a bag's rows in the leaves of a tree.
 
-    ``cells`` has node · ``n_classes`` + class for each row, ``times_drawn`` how often the row was drawn, and ``weight``
+    ``cells`` has node · ``n_classes`` + class of each row, ``times_drawn`` how often the row was drawn, and ``weight``
     its weight; all are ``[rows]``. ``is_leaf [nodes]`` is the mask of the tree's leaves.
     """
     n_nodes = len(is_leaf)
@@ -338,7 +333,8 @@ def _may_have_grown(bag: _Bag, tree: Any, is_leaf: np.ndarray) -> bool:
     counts = counts_in_nodes(tree, is_leaf, n_classes=row_counts.shape[1])
     if _are_proportional(counts, bag.drawn) or _are_proportional(counts, bag.weighted):
         return True
-    # If class weights alone explain the counts, but the classes are not proportional, the labels differ.
+    # Where one factor for each class turns the counts into sizes, classes alone were weighted. Then counts of the same
+    # labels would have been proportional above.
     if _sum_to_sizes(counts, bag.drawn.sum(axis=1)):
         return False
     return _may_be_weighted(counts, row_counts, leaf_sizes)
@@ -423,10 +419,10 @@ def ydf_bags(
             "later that trained the model."
         )
     try:
-        drawn = [learner.in_bag_example_indices(num_examples=n, tree_idx=t) for t in range(model.num_trees())]
+        bags = [learner.in_bag_example_indices(num_examples=n, tree_idx=t) for t in range(model.num_trees())]
     except (ValueError, RuntimeError) as error:
         raise ValueError(f"YDF's learner does not tell the bags of this model: {error}") from error
-    bags = [np.asarray(bag, np.int64) for bag in drawn]
+    bags = [np.asarray(bag, np.int64) for bag in bags]
     if X is None:
         _check_evaluations(model, bags, n)
         if is_assumed:
@@ -456,9 +452,9 @@ def _check_evaluations(model: Any, bags: list[np.ndarray], n: int) -> None:
     n_evaluated = [int(entry.evaluation.num_examples) for entry in model.out_of_bag_evaluations()]
     if not n_evaluated:
         raise ValueError("the model has no out-of-bag evaluations that its bags could be compared with; pass X and y.")
-    in_bags = [np.bincount(bag, minlength=n) > 0 for bag in bags]
-    n_left_out = [int(np.sum(~in_bag)) for in_bag in in_bags]
-    n_out_of_some_bag = np.sum(~np.all(in_bags, axis=0))
+    is_in_bag = [np.bincount(bag, minlength=n) > 0 for bag in bags]  # [trees instances]
+    n_left_out = [int(np.sum(~in_tree)) for in_tree in is_in_bag]
+    n_out_of_some_bag = np.sum(~np.all(is_in_bag, axis=0))
     if n_evaluated[0] not in n_left_out or n_evaluated[-1] != n_out_of_some_bag:
         raise ValueError(f"the learner's bags are not those that the model was grown on. {_REMEDY}")
 
@@ -467,7 +463,7 @@ def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: Label
     """Raise a ValueError unless the rows of each tree's bag give the counts in the leaves of a YDF model.
 
     ``X`` and ``y`` are the ``n`` rows of the fit and their labels, and ``bags`` has positions of rows for each tree.
-    A ValueError is raised, too, if there are not n labels, or YDF cannot read X.
+    Also raise it if there are not n labels, or YDF cannot read X.
     """
     labels = tuple(model.label_classes())
     position = _positions(model, y)
@@ -484,6 +480,7 @@ def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: Label
         cells = leaves[bag, t] * len(labels) + position[bag]  # (leaf, class) as one number
         bag_counts = np.bincount(cells, minlength=len(leaf_values) * len(labels)).reshape(-1, len(labels))
         tree_counts = np.array([np.multiply(value.probability, value.num_examples) for value in leaf_values])
+        # Tolerances for counts that are products of rounded probabilities.
         if bag_counts.shape != tree_counts.shape or not np.allclose(bag_counts, tree_counts, rtol=1e-5, atol=1e-3):
             raise ValueError(
                 f"with X and y in their order the bag of tree {t} does not give the counts in its leaves: these are "
@@ -494,8 +491,7 @@ def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: Label
 def ydf_cells(model: Any, X: InstancesLike, y: LabelsLike | None) -> tuple[np.ndarray, np.ndarray]:
     """Return codes of the instances X, float32 ``[instances features]``, and the position of each instance's class.
 
-    Values of a column have the same code if they are equal as texts. ``y`` has the labels, texts of a YDF model's
-    classes.
+    Values of a column have the same code if they are equal as texts. ``y`` has the labels.
     """
     position = _positions(model, y)
     columns = _dataset(model, X, len(position))
@@ -504,29 +500,23 @@ def ydf_cells(model: Any, X: InstancesLike, y: LabelsLike | None) -> tuple[np.nd
 
 
 def _positions(model: Any, y: LabelsLike | None) -> np.ndarray:
-    """Return the position of each label of ``y`` among the classes of a YDF model, ``[instances]``.
-
-    Labels and classes are compared as texts. Raises a ValueError if y is None.
-    """
+    """Return the positions of the labels ``y`` among a YDF model's classes, compared as texts; a ValueError if None."""
     if y is None:
         raise ValueError("y is None, but X is given; pass the labels, too.")
     return class_positions(tuple(model.label_classes()), np.asarray(as_labels(y)).astype(str))
 
 
 def _leaf_values(root: Any) -> list:
-    """Return YDF's values of the leaves below the node ``root``, in the order in which YDF numbers leaves.
-
-    YDF numbers the leaves below a negative child before those below its positive sibling.
-    """
-    values = []
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
+    """Return YDF's values of the leaves below the node ``root``, in YDF's order: below negative children first."""
+    leaf_values = []
+    stack = [root]
+    while stack:
+        node = stack.pop()
         if node.is_leaf:
-            values.append(node.value)
+            leaf_values.append(node.value)
         else:
-            waiting += [node.pos_child, node.neg_child]  # the last one is visited next
-    return values
+            stack += [node.pos_child, node.neg_child]  # the last one is visited next
+    return leaf_values
 
 
 def _dataset(model: Any, X: Any, n: int) -> Any:
@@ -548,13 +538,13 @@ def _dataset(model: Any, X: Any, n: int) -> Any:
 
 
 def _frame_columns(X: Any, frame: Any, names: list[str], n: int) -> dict[str, np.ndarray]:
-    """Return the columns ``names`` of a table X of ``n`` rows, which reads as ``frame``, as a dict of arrays.
+    """Return the columns ``names`` of a table X of ``n`` rows as a dict of arrays; ``frame`` is `as_frame` of X.
 
     Raises a ValueError for another number of rows, and for a name that is missing or not unique.
     """
     _check_columns(list(frame.columns), names)
     _check_rows(frame.shape[0], n)
-    # The columns of another library's frame keep their types.
+    # Frames of other libraries are read themselves: ``frame`` may hold their columns by other types.
     is_plain = isinstance(frame, Frame) and (frame is X or not hasattr(X, "columns"))
     column_of = dict(zip(frame.columns, frame.parts, strict=True)) if is_plain else X
     return {name: np.asarray(column_of[name]) for name in names}

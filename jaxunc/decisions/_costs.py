@@ -25,9 +25,9 @@ SLACK = 1e-3
 def checked_probability(name: str, values_given: Any) -> Float[Array | np.ndarray, "... classes"]:
     """Return the class probabilities ``values_given`` as floats of the precision in which JAX will compute.
 
-    The result is a JAX array if ``values_given`` is one, else a NumPy array. Raises an error unless they are numbers
-    with a class axis; its message calls them ``name``. Outside a trace it raises a ValueError, too, unless they are
-    finite, not negative, and add to 1 in each row.
+    The result is a JAX array if ``values_given`` is one, else a NumPy array. Raises an error, which calls them
+    ``name``, unless they are numbers with a class axis. Outside a trace they also have to be finite, not negative, and
+    to add to 1 in each row.
     """
     check_numbers(name, values_given)
     check_class_axis(values_given, name)
@@ -68,8 +68,8 @@ def by_rows(decide: Callable[..., Array], share: Any, *of_rows: Any) -> Any:
         return decide(copy_in(share), *map(copy_in, of_rows))
     *shape, n_classes = share.shape
     rows = share.reshape(-1, n_classes)
-    # A power of two, 256 at least; the padding is a distribution, too.
-    padded = np.full((1 << max(len(rows) - 1, 255).bit_length(), n_classes), 1 / n_classes, share.dtype)
+    n_padded = 1 << max(len(rows) - 1, 255).bit_length()  # a power of two, 256 at least
+    padded = np.full((n_padded, n_classes), 1 / n_classes, share.dtype)  # the padding is a distribution, too
     padded[: len(rows)] = rows
 
     def padded_column(values: Any) -> np.ndarray:
@@ -86,7 +86,7 @@ def by_rows(decide: Callable[..., Array], share: Any, *of_rows: Any) -> Any:
 def expected_utility_set(
     probability: Real[Array | np.ndarray, "... classes"], utility: Any = 65, *, sets: NumbersLike | None = None
 ) -> Bool[Array | np.ndarray, "... classes"]:
-    r"""The set of classes whose expected utility is highest: one class where it is probable enough, else several.
+    r"""Return the set of classes with the highest expected utility: one class if it is probable enough, else several.
 
     .. math:: A^* = \arg\max_A \; u(|A|) \sum_{c \in A} P(c), \qquad
               u_{65}(k) = \frac{1.6}{k} - \frac{0.6}{k^2}, \quad u_{80}(k) = \frac{2.2}{k} - \frac{1.2}{k^2},
@@ -120,10 +120,9 @@ def expected_utility_set(
     Notes
     -----
     With a utility by size the best set of each size holds the most probable classes, or the least probable ones where
-    that utility is negative: all sets are considered, though not listed. Utilities within rounding tie.
-
-    With u₆₅ and two classes, the answer is both if the larger probability is below .65. With utility 50 it is always a
-    single class. No gradient.
+    that utility is negative: all sets are considered, though not listed. Utilities within rounding tie. With u₆₅ and
+    two classes, the answer is both if the larger probability is below .65. With u₅₀ it is always a single class. No
+    gradient.
 
     References
     ----------
@@ -149,15 +148,15 @@ def expected_utility_set(
 def _of_sizes(utility: Float[Array, "classes"]) -> Callable[[Array], Any]:
     """Return a function that makes sets of the highest expected utility of probabilities ``[... classes]``.
 
-    ``utility`` has the utility of a set that holds the truth by its size, 1 … C. The sets are bools ``[... classes]``.
+    ``utility`` has the utility of a set that holds the truth, by its size, 1 … C.
     """
 
     def find_best_set(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
         """Return the set of the highest expected utility for each row of probabilities ``share``, as bools."""
         eps = jnp.finfo(share.dtype).eps
         share = share.astype(utility.dtype)
-        # The best set of a size holds the most probable classes, so C sets are compared and not 2^C - 1.
-        # Where even a right answer of that size costs, it holds the least probable ones: those are likely to be wrong.
+        # The best set of a size holds the most probable classes, so C sets are compared and not 2^C - 1. Where the
+        # utility of a size is negative, it holds the least probable ones: they seldom hold the truth, which costs.
         by_size = jnp.broadcast_to(utility, share.shape)
         sum_of_most, rank_among_most = _sum_in_order(share, -share)
         sum_of_least, rank_among_least = _sum_in_order(share, share)
@@ -171,10 +170,9 @@ def _of_sizes(utility: Float[Array, "classes"]) -> Callable[[Array], Any]:
 
 
 def _sum_in_order(share: Float[Array, "... classes"], key: Float[Array, "... classes"]) -> tuple[Array, Array]:
-    """Return the summed probabilities of the first 1, 2, … classes, and the rank of each class, from 0.
+    """Return (summed probabilities ``share`` of the first 1, 2, … classes, rank of each class from 0).
 
-    Classes are ordered by ascending ``key``, and those with equal keys by their numbers; ``share`` has the
-    probabilities.
+    Classes are ordered by ascending ``key``, and those with equal keys by their numbers.
     """
     order = jnp.argsort(key, axis=-1, stable=True)
     sums = jnp.cumsum(jnp.take_along_axis(share, order, axis=-1), axis=-1)
@@ -184,8 +182,7 @@ def _sum_in_order(share: Float[Array, "... classes"], key: Float[Array, "... cla
 def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
     """Return the utilities ``[classes]`` of a set that holds the truth, for the sizes 1 … ``n_classes``.
 
-    ``utility`` is a key of `UTILITIES`, such as 65 or "u65", or the utilities themselves. Raises a ValueError for all
-    else.
+    ``utility`` is a key of `UTILITIES`, such as 65 or "u65", or the utilities; a ValueError is raised for all else.
     """
     if np.ndim(utility) == 0:
         if isinstance(utility, str):
@@ -207,9 +204,8 @@ def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
 def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[[Array], Any]:
     """Return a function that makes sets of the highest expected utility of probabilities ``[... classes]``.
 
-    ``utility [sets classes]`` has the utility of each set for each class that may be the truth. ``sets``, bools of that
-    shape, says which classes are in each set; None means all sets of the classes. Utilities are computed in ``dtype``.
-    Raises a ValueError if utilities or sets do not fit.
+    ``utility`` and ``sets`` are those of `expected_utility_set`, whose errors are raised. Utilities are computed in
+    ``dtype``.
     """
     values = np.asarray(utility, float)
     if sets is None:
@@ -228,7 +224,7 @@ def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[
     candidates = copy_in(sets)
 
     def find_best_set(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
-        """Return the set of the highest expected utility for each row of probabilities ``share``, as bools."""
+        """Return the set of the highest expected utility for each row of probabilities ``share``."""
         eps = jnp.finfo(share.dtype).eps
         share = share.astype(dtype)
         expected = expected_values(share, by_class)
@@ -264,10 +260,10 @@ def expected_values(
 def _not_by_rounding(
     expected: Float[Array, "... sets"], gross: Float[Array, "... sets"], eps: Any
 ) -> Float[Array, "... sets"]:
-    """Return the utilities ``expected``, where those that differ from the best one by rounding alone are equal to it.
+    """Return the utilities ``expected``; those that differ from the best one by rounding alone are set equal to it.
 
-    ``gross`` has for each set the sum of the absolute values that its utility is a sum of: rounding is measured by it.
-    ``eps`` is the rounding of the probabilities.
+    ``gross`` has for each set the sum of absolute values behind its utility: rounding is a multiple of it and of
+    ``eps``, the rounding of the probabilities.
     """
     best_set = jnp.argmax(expected, axis=-1, keepdims=True)
 
@@ -276,6 +272,6 @@ def _not_by_rounding(
 
     best = of_best_set(expected)
     best_gross = of_best_set(gross)
-    slack = 4 * float(eps)
+    slack = 4 * float(eps)  # of the set, and of the best set: both are rounded
     is_tied = expected >= best - slack * gross - slack * best_gross
     return jnp.where(is_tied, best, expected)

@@ -21,7 +21,7 @@ from ._costs import is_of_jax
 
 
 def nondominated(preference: Preference) -> Bool[Array | np.ndarray, "... classes"]:
-    r"""Return which classes remain: those to which no half of the votes' mass prefers another class.
+    r"""Return which classes remain: no other class is preferred to them by half of the votes' mass or more.
 
     For two classes, with bel and pl the belief and the plausibility of class 1:
 
@@ -43,14 +43,14 @@ def nondominated(preference: Preference) -> Bool[Array | np.ndarray, "... classe
 
     Raises
     ------
-    ValueError
-        If the mass is not ``[... classes classes]`` with two classes or more.
+    TypeError, ValueError
+        If ``preference`` is no `Preference`, or its mass not ``[... classes classes]`` with two classes or more.
 
     Notes
     -----
     Between two classes the decision is asymmetric: class 1 needs half of the mass, class 0 more. So an exact half-half
-    split is decided for class 1. Without mass (all trees masked, or all leaves empty with masses of their
-    size) there is no preference and all classes remain. Exact where the preference is. Gradient: none.
+    split is decided for class 1. Without mass (all trees masked, or all leaves empty with masses of their size) all
+    classes remain. Exact where the preference is. Gradient: none.
 
     References
     ----------
@@ -119,7 +119,7 @@ class CautiousAnswer(NamedTuple):
 
 
 class CautiousReport(Combiner[CautiousAnswer]):
-    """Combiner that answers with the sets, classes, probabilities, intervals and masses of a cautious forest.
+    """Combiner that answers with a `CautiousAnswer`: sets, classes, probabilities, intervals and votes of a forest.
 
     Parameters
     ----------
@@ -140,11 +140,8 @@ class CautiousReport(Combiner[CautiousAnswer]):
 
     Notes
     -----
-    Called, it answers a `CautiousAnswer`.
-
-    Sets are decided by votes, probabilities by counts, so a set may lack the most probable class. No tree: all
-    classes, equal probabilities. For two classes it merges four planes, and looks up two numbers of a leaf, since the
-    sign of a bound holds a vote. If masses are not equal, it merges five planes and looks up three numbers.
+    Sets are decided by votes, probabilities by counts, so a set may lack the most probable class. Without trees the
+    answer is all classes, with equal probabilities.
 
     References
     ----------
@@ -216,8 +213,8 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
     Notes
     -----
     For two classes the authors' slides decide {1} if the lower bound of class 1 is at least one half, {0} if its upper
-    bound is less. So class 1 is decided, and class 0 rejected, at equality, where the formula would keep both. The
-    bounds are compared as they are, rounding included. Under a trace rows with NaN keep all classes. Gradient: none.
+    bound is less: hence the exception at equality, where the formula would keep both classes. The bounds are compared
+    as they are, rounding included. Under a trace rows with NaN keep all classes. Gradient: none.
 
     References
     ----------
@@ -255,16 +252,14 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
 
 @jit
 def _interval_dominance(lower, upper):
-    """Return the classes that remain by `interval_dominance` for bounds ``[... classes]`` that were checked.
-
-    For two classes, class 0 is rejected also where its upper bound equals the lower bound of class 1.
-    """
+    """Return the classes that remain by `interval_dominance` for bounds ``[... classes]`` that were checked."""
     off_diagonal = ~jnp.eye(lower.shape[-1], dtype=bool)
     low, high, is_other = same_rank(lower[..., :, None], upper[..., None, :], off_diagonal)
-    preferred = (low > high) & is_other
+    preferred = (low > high) & is_other  # whether the first class is preferred to the second
     if lower.shape[-1] == 2:
-        tie = low[..., 1, 0] >= high[..., 0, 0]
-        preferred = preferred.at[..., 1, 0].set(tie & ~preferred[..., 0, 1])
+        # Class 1 is preferred also where its lower bound equals the upper bound of class 0.
+        reaches_class_0 = low[..., 1, 0] >= high[..., 0, 0]
+        preferred = preferred.at[..., 1, 0].set(reaches_class_0 & ~preferred[..., 0, 1])
     return undominated(preferred)
 
 

@@ -136,17 +136,16 @@ def _least_cost_decision(
 ) -> Array:
     """Return for each row the number of the decision of least expected cost, or -1 where a rejection costs less.
 
-    ``share`` has the class probabilities, and ``reject [...]`` the cost of a rejection; None: nothing is rejected. The
-    numbers are int32 ``[...]``.
+    ``share`` has the class probabilities, and ``reject [...]`` the cost of a rejection; None: nothing is rejected.
     """
     n_classes, n_decisions = costs.shape
     slack = max(_ULPS, n_classes) * float(jnp.finfo(share.dtype).eps)
     expected = expected_values(share.astype(costs.dtype), costs)
     least_expected = jnp.min(expected, axis=-1, keepdims=True)
     # Each side is rounded by ``slack`` at most. Rounding may leave the least below 0.
-    ties = expected <= least_expected + 2 * slack * jnp.abs(least_expected)
+    is_least = expected <= least_expected + 2 * slack * jnp.abs(least_expected)
     # Among decisions of equal cost the most probable class is taken, the first one on ties.
-    preference = jnp.where(ties, share, -1.0) if n_decisions == n_classes else ties
+    preference = jnp.where(is_least, share, -1.0) if n_decisions == n_classes else is_least
     decision = jnp.argmax(preference, axis=-1).astype(jnp.int32)
     if reject is None:
         return decision
@@ -165,9 +164,9 @@ _FORMS = (
 def plain_costs(costs: Any) -> Any:
     """Return costs in a form that JSON holds: a dictionary ``{truth: {decision: cost}}``, or nested lists.
 
-    ``costs`` are a text, the name of a file, a mapping or a table by names of classes; or numbers ``[classes
-    decisions]``, which give lists. None gives None. A text of pairs in which a class has a colon is returned unchanged:
-    `cost_matrix`, which knows the classes, reads it. Raises a TypeError or a ValueError if ``costs`` hold none.
+    ``costs`` are a text, the name of a file, a mapping or a data frame by names of classes; or numbers ``[classes
+    decisions]``, which give lists. None gives None. A text of pairs in which a class has a colon is returned unchanged,
+    for `cost_matrix`, which knows the classes. Raises a TypeError or a ValueError if ``costs`` hold no costs.
     """
     if costs is None:
         return None
@@ -224,7 +223,8 @@ def _read_text(text: str) -> Mapping[str, Any] | list[tuple[str, str]]:
     pairs = []
     for part in text.split(","):
         pair, sign, cost = part.rpartition("=")
-        if not (sign and ":" in pair.strip().strip(":")):
+        has_two_names = ":" in pair.strip().strip(":")  # a colon with a name on either side
+        if not (sign and has_two_names):
             raise ValueError(f"costs={text!r:.60} has {part.strip()!r:.40}; write TRUTH:DECISION=COST, or {_FORMS}.")
         pairs.append((pair, cost))
     return pairs
@@ -234,14 +234,12 @@ def _costs_by_name(text: str, pairs: list[tuple[str, str]], names: Sequence[str]
     """Return the dictionary ``{truth: {decision: cost}}`` of ``pairs``, each (TRUTH:DECISION, cost), both strings.
 
     A pair is cut at the colon with one of ``names`` (the classes) on both sides, else at the first colon. Raises a
-    ValueError, which quotes ``text``, if several colons could be meant or a pair comes twice. Raises one, too, if a
-    cost is not a finite number ≥ 0.
+    ValueError, which quotes ``text``, if several colons could be meant, a pair comes twice, or a cost is no cost.
     """
     costs: dict[str, dict[str, float]] = {}
     for pair, cost in pairs:
-        # A pair may be cut at each of its colons.
         colons = [i for i, letter in enumerate(pair) if letter == ":"]
-        readings = [(pair[:i].strip(), pair[i + 1 :].strip()) for i in colons]
+        readings = [(pair[:i].strip(), pair[i + 1 :].strip()) for i in colons]  # a pair may be cut at any of its colons
         readings_as_classes = [reading for reading in readings if set(reading) <= set(names or ())]
         if len(readings_as_classes) > 1:
             raise ValueError(

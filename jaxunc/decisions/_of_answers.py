@@ -64,10 +64,10 @@ def conformal_sets(
     Notes
     -----
     **What is promised.** If the calibration rows and the new one are exchangeable (drawn alike), and the model was
-    fitted without them, the set holds the truth with at least this probability. That is so in the mean over all rows
-    and all draws of calibration rows; with ``by_class`` in the mean over the rows of each class. It is no promise for a
-    row at hand, nor for a group of rows. Coverage is at most 1/(n + 1) larger, but for ties, and where the most
-    probable class is right more often than is promised: then each set is that class alone.
+    fitted without them, the set holds the truth with at least the probability ``coverage``. That is so in the mean over
+    all rows and all draws of calibration rows; with ``by_class`` in the mean over the rows of each class. It is no
+    promise for a row at hand, nor for a group of rows. The sets hold the truth at most 1/(n + 1) more often, but for
+    ties, and where the most probable class is right more often than ``coverage``: then each set is that class alone.
 
     **Out-of-bag rows** are not calibration rows in this sense, since fewer trees answer for them than for new rows.
     There is no proof for them. On 35 data sets they kept the promise in the mean as well as held-out rows did:
@@ -77,10 +77,8 @@ def conformal_sets(
     random. If the probabilities are right, sets by a threshold on the probability (the score 1 - p, "LAC") are the
     smallest in the mean with that coverage, but some are empty. Here the most probable class is added, and counts in
     the ranks: the sets hardly differ from those of LAC with that class, and are not larger. Adaptive sets (APS) are
-    larger, and more even among easy and hard rows.
-
-    All rows are ranked in one precision, the coarser of p's and the calibration's, so that equal numbers stay equal.
-    Outside a trace that is done on the host. Gradient: none.
+    larger, and more even among easy and hard rows. All rows are ranked in one precision, the coarser of p's and the
+    calibration's, so that equal numbers stay equal. Gradient: none.
 
     References
     ----------
@@ -102,14 +100,12 @@ def conformal_sets(
      [False  True]]
     """
     share: Any = checked_probability("p", p)
-    check_within("coverage", coverage, "(0, 1)", ": how often sets are to hold the truth")
-    check_bool("by_class", by_class)
+    check_coverage(coverage, by_class)
     shares_of_rows, position = _checked(calibration, labels, share.shape[-1])
     traced = not is_concrete(p)
-    # All rows are ranked in one precision, the coarser one of p and the calibration.
     rows = share if traced else np.asarray(p)
     float_types = [array.dtype for array in (rows, shares_of_rows) if jnp.issubdtype(array.dtype, jnp.floating)]
-    dtype = min(float_types or [np.dtype(float)], key=lambda kind: kind.itemsize)
+    dtype = min(float_types or [np.dtype(float)], key=lambda kind: kind.itemsize)  # the coarser one
     ranked = numbers_to_rank(shares_of_rows.astype(dtype), position)
     threshold = least_probabilities(ranked, position, share.shape[-1], coverage, by_class=by_class)
     if traced:
@@ -198,16 +194,16 @@ def _least_probability(
 ) -> Any:
     """Return the largest number that rows of a share ``coverage`` of the weight reach: a conformal quantile.
 
-    The share is of the weight of all rows and of one row more. ``ranked`` has the rows' numbers in any order, and
-    ``weight`` their weights. Raises a ValueError if there are too few rows; its
-    message says ``whose`` rows they are, and has a further ``hint``.
+    ``ranked`` has the rows' numbers in any order, and ``weight`` their weights; the share is of these and of one unit
+    more, for a new row. Raises a ValueError, which says ``whose`` rows they are and a ``hint``, for too few rows.
     """
     order = np.argsort(-ranked, kind="stable")
     ranked = ranked[order]
     weight = weight[order]
     n_rows = len(ranked)
     unit = unit_weight(weight)
-    # Rounded up, but not for what rounding alone makes of (n + 1) coverage: 100 · .07 is 7.000000000000001.
+    # The first row, from the best down, at which the weights reach the share. 1e-12 less, since rounding alone may make
+    # the share larger than a sum of weights that it equals: 100 · .07 is 7.000000000000001.
     rank = np.searchsorted(np.cumsum(weight), (weight.sum() + unit) * coverage * (1 - 1e-12))
     if rank >= n_rows:
         # With n rows of equal weight, (n + 1) coverage ≤ n where n ≥ coverage/(1 - coverage).
@@ -222,24 +218,21 @@ def _least_probability(
 
 @jit
 def _members(share, least):
-    """Return sets, bools ``[... classes]``: the classes whose ``share`` is at least ``least [classes]``.
-
-    The most probable class is in each set, too.
-    """
+    """Return sets, bools ``[... classes]``: classes with a ``share`` of ``least`` or more, and the most probable."""
     most_probable = jnp.argmax(share, axis=-1)[..., None] == jnp.arange(share.shape[-1])
     return (share >= jnp.broadcast_to(least, share.shape)) | most_probable
 
 
 def as_shares(probability: Any) -> np.ndarray:
-    """Return ``probability [rows classes]``, divided by the sum of each row, so that rows add to 1.
+    """Return ``probability [rows classes]`` with each row divided by its sum.
 
-    Rows that add to 1 but for rounding stay as they are, and rows of NaN or zeros, which boosted models may answer,
-    become 1/C.
+    Rows that add to 1 but for rounding stay as they are. Rows of NaN or zeros, which boosted models may answer, become
+    1/C.
     """
     probability = np.asarray(probability)
     total = probability.sum(axis=1, keepdims=True)
     shares = np.divide(probability, total, out=np.full_like(probability, 1 / probability.shape[1]), where=total > 0)
-    # A sum this close to 1 differs from it by rounding; that of a row of NaN does not, and the row is 1/C.
+    # A sum this close to 1 differs from it by rounding; NaN is not close.
     return np.where(np.abs(total - 1) < 5e-4, probability, shares)
 
 
@@ -255,8 +248,8 @@ def best_sets(probability: Any, named: np.ndarray, utility: Any = 65) -> np.ndar
 class Calibration:
     """The calibration rows of conformal sets: their `numbers_to_rank`, the numbers of their classes, their weights.
 
-    It is made of an array ``kept``, float32, which classifiers and files hold. Its columns are these three,
-    ``[rows 3]``, or the first two alone, ``[rows 2]``, if all weights are equal.
+    These are the columns of the float32 array ``kept``, ``[rows 3]``, which classifiers and files hold. It has the
+    first two alone, ``[rows 2]``, if all weights are equal.
     """
 
     def __init__(self, kept: np.ndarray):
@@ -268,11 +261,11 @@ class Calibration:
     def kept(
         probability: Any, position: np.ndarray, rows: np.ndarray | slice = slice(None), weight: Any = None
     ) -> np.ndarray:
-        """Return the array ``[rows 2]`` or ``[rows 3]`` that a `Calibration` of these rows is made of.
+        """Return the array ``[rows 2]`` or ``[rows 3]`` that a `Calibration` is made of.
 
-        ``probability [rows classes]`` are the model's answers for the rows, ``position`` the numbers of their classes,
+        ``probability [rows classes]`` are the model's answers for its rows, ``position`` the numbers of their classes,
         and ``weight`` their weights (None: all alike). ``rows`` selects among them, by positions, bools or a slice.
-        Rows without weight are left out.
+        Rows of weight 0 are left out.
         """
         # In float32, as new rows are: `promised_sets`.
         ranked = numbers_to_rank(as_shares(probability).astype(np.float32), position)

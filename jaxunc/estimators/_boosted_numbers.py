@@ -57,10 +57,7 @@ def predictions(model: Any, X: Any) -> np.ndarray:
 
 
 def residual_rows(grown: Grown, sample: Sample) -> ResidualRows:
-    """Return the rows of a sample as a fitted model reads them, with the residuals of its predictions.
-
-    ``grown`` has the model, and ``sample`` raw rows that the model has not seen.
-    """
+    """Return the raw rows ``sample`` as the model of ``grown`` reads them, with the residuals of its predictions."""
     sample = grown.reading(sample)
     predicted = predictions(grown.model, sample.X).astype(float).reshape(-1)
     return ResidualRows(sample.X, sample.y - predicted, sample.weights)
@@ -72,8 +69,7 @@ def cross_fitted_rows(
     """Return a sample's rows with residuals of models that have not seen them, and a list with the model of each fold.
 
     ``fold [rows]`` has the number of each row's fold. For each fold ``grow(sample, **settings)`` fits a model to the
-    rows of the other folds, with as many rounds as the fitted model ``whole``. The rows are returned as ``whole`` reads
-    them.
+    other folds, with as many rounds as the fitted model ``whole``. Rows are returned as ``whole`` reads them.
     """
     residual = np.empty(len(sample.y))
     refits = []
@@ -113,11 +109,11 @@ def additive(model: Any) -> AdditiveTrees:
 def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -> bool:
     r"""Return whether the first trees of a boosted model were grown on just these rows.
 
-    ``X`` are the rows as the model reads them, ``y [rows]`` their targets, and ``weight [rows]`` their weights. The
-    value of a leaf is :math:`\nu \sum_i w_i r_i / (\sum_i w_i h_i + \lambda)` over the rows that grew it. w are their
-    weights, r their residuals before the leaf's stage, and h the slopes of the link's inverse. For the rows that grew
-    the trees, one ν and one λ fit all leaves; for other rows they do not. The result is False, too, if trees were grown
-    on parts of the rows, or for another loss.
+    ``X`` are the rows as the model reads them, with targets ``y [rows]`` and weights ``weight [rows]``. The value of a
+    leaf is :math:`\nu \sum_i w_i r_i / (\sum_i w_i h_i + \lambda)` over the rows that grew it. w are their weights, r
+    their residuals before the leaf's stage, and h the slopes of the link's inverse. For the rows that grew the trees,
+    one ν and one λ fit all leaves; for other rows they do not. False, too, if trees were grown on parts of the rows, or
+    for another loss.
     """
     n_stages = min(model.n_trees // model.trees_per_stage, FIRST_STAGES)
     first_trees = model.first_stages(n_stages)
@@ -125,31 +121,28 @@ def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -
     leaves = _leaves(first_trees, X)
     inverse = LINKS[model.link][0]
     link_sum = np.full(len(y), float(np.asarray(model.base)[0]))  # sum of the stages before, for each row
-    leaf_sums = []  # by tree: the formula's numerator, its denominator, and the value, for each leaf that rows reach
+    leaf_sums = []  # by tree: Σ w r, Σ w h and the value, for each leaf that rows reach
     for t in range(first_trees.n_trees):
         mean = inverse(link_sum, np)
         slope = {"identity": np.ones(len(y)), "exp": mean, "logistic": mean * (1 - mean)}[model.link]
         if t >= model.trees_per_stage:  # values of the first stage may include the base
-            numerator = np.bincount(leaves[t], weight * (y - mean), model.trees.n_nodes)
-            denominator = np.bincount(leaves[t], weight * slope, model.trees.n_nodes)
-            leaf_sums.append(np.stack([numerator, denominator, values[t]])[:, denominator > 0])
-        if (t + 1) % model.trees_per_stage == 0:
+            residual_sum = np.bincount(leaves[t], weight * (y - mean), model.trees.n_nodes)
+            slope_sum = np.bincount(leaves[t], weight * slope, model.trees.n_nodes)
+            leaf_sums.append(np.stack([residual_sum, slope_sum, values[t]])[:, slope_sum > 0])
+        if (t + 1) % model.trees_per_stage == 0:  # the stage is complete
             stage = range(t + 1 - model.trees_per_stage, t + 1)
             link_sum = link_sum + sum(values[k, leaves[k]] for k in stage)
-    residual, slope, value = np.concatenate(leaf_sums, axis=1) if leaf_sums else np.zeros((3, 0))
-    if len(value) < FEW_LEAVES or not residual.any():  # few leaves may fit by chance
+    residual_sum, slope_sum, value = np.concatenate(leaf_sums, axis=1) if leaf_sums else np.zeros((3, 0))
+    if len(value) < FEW_LEAVES or not residual_sum.any():  # few leaves may fit by chance
         return False
-    # The formula as an equation that is linear in 1 / ν and λ / ν: r = value · h / ν + value · λ / ν.
-    design = np.stack([value * slope, value], axis=1)
-    misfit = residual - design @ np.linalg.lstsq(design, residual)[0]
-    return bool(np.abs(misfit).sum() < LARGEST_MISFIT * np.abs(residual).sum())
+    # The formula as an equation that is linear in 1 / ν and λ / ν: Σ w r = value · Σ w h / ν + value · λ / ν.
+    design = np.stack([value * slope_sum, value], axis=1)
+    misfit = residual_sum - design @ np.linalg.lstsq(design, residual_sum)[0]
+    return bool(np.abs(misfit).sum() < LARGEST_MISFIT * np.abs(residual_sum).sum())
 
 
 def check_residuals_unseen(grown: Grown) -> None:
-    """Raise a ValueError if a boosted model that came fitted seems to have been grown on the rows of ``grown.sample``.
-
-    ``grown`` has the model, and the sample as the model reads it.
-    """
+    """Raise a ValueError if the boosted model of ``grown`` seems to have been grown on the rows of ``grown.sample``."""
     boosted = additive(grown.model)
     sample = grown.sample
     fits = steps_fit(boosted, sample.X, sample.y, sample.weights)
@@ -160,7 +153,7 @@ def check_residuals_unseen(grown: Grown) -> None:
 def rounds_of(model: Any) -> dict[str, Any]:
     """Return the parameters, by name, by which a refit has as many rounds as a fitted ``model``.
 
-    They are empty unless the model is of scikit-learn and stopped early.
+    They are needed, and not empty, only for a model of scikit-learn that stopped early.
     """
     if library_of(model) != "sklearn":
         return {}
@@ -172,10 +165,10 @@ def rounds_of(model: Any) -> dict[str, Any]:
 
 
 def folds_in_leaves(models: Iterable[Grown], rows: ResidualRows, fold: np.ndarray) -> Iterator[Fold]:
-    """Yield a `Fold` for each fold of raw ``rows``, whose counted rows are all other folds.
+    """Yield a `Fold` for each fold of raw ``rows``: the rows of all other folds, to be counted, and its own rows.
 
-    ``fold [rows]`` has the number of each row's fold. The k-th of ``models`` has not seen the rows of the k-th fold,
-    and its leaves are read for that fold; one model may be repeated for all folds.
+    ``fold [rows]`` has the number of each row's fold. The k-th of ``models``, which has not seen the k-th fold, gives
+    the leaves of both; one model may be repeated for all folds.
     """
     last_grown = None
     leaves = np.zeros((0, 0), np.uint8)
@@ -187,9 +180,9 @@ def folds_in_leaves(models: Iterable[Grown], rows: ResidualRows, fold: np.ndarra
             model = additive(grown.model)
             leaves = _leaves(model, grown.read(rows.X))
         in_fold = fold == k
-        counted = (leaves[:, ~in_fold], rows.residual[~in_fold], rows.weight[~in_fold])
-        others = (leaves[:, in_fold], rows.residual[in_fold], rows.weight[in_fold])
-        yield Fold(*counted, *others, model.trees.n_nodes)
+        rows_to_count = (leaves[:, ~in_fold], rows.residual[~in_fold], rows.weight[~in_fold])
+        rows_of_fold = (leaves[:, in_fold], rows.residual[in_fold], rows.weight[in_fold])
+        yield Fold(*rows_to_count, *rows_of_fold, model.trees.n_nodes)
 
 
 def _leaves(model: AdditiveTrees, X: Any) -> np.ndarray:
@@ -208,12 +201,11 @@ def scales_and_law(
 ) -> tuple[LeafScales, NumberLaw, np.ndarray, np.ndarray]:
     """Return (scales, law, positions, s) for a boosted model: scales of its leaves, and the law of its errors.
 
-    ``law`` and ``score`` are the regressor's ``law`` and ``learn_by``. Steps of the leaves are learned from the
-    residuals of ``leaf_rows``. ``folds`` are the same rows by folds; from them the steps' shrinkage and gain, the
-    number of trees with steps, and the floor are learned. ``ranked`` are further rows, whose residuals a conformal law
-    ranks; None: the law has the residuals of the folds. Positions ``[rows]`` are those of the law's residuals among the
-    rows, and s ``[rows]`` has the scale of each row's error. The rows are ``ranked``, or for None those of the folds,
-    one fold after another.
+    ``law`` and ``score`` are the regressor's ``law`` and ``learn_by``. Steps of the leaves are learned from residuals
+    of ``leaf_rows``; their shrinkage and gain, the number of trees with steps, and the floor from ``folds``, the same
+    rows by folds. ``ranked`` are further rows, whose residuals a conformal law ranks; None: the law has the residuals
+    of the folds. The law's rows are ``ranked``, or for None those of the folds, one fold after another. Positions are
+    those of its residuals among these rows, and s ``[rows]`` has the scale of each row's error.
     """
     has_few_rows = len(leaf_rows.residual) < FEW_ROWS
     if has_few_rows and law != "residuals":
@@ -224,6 +216,7 @@ def scales_and_law(
     scale = learn_scale(folds, score, constant=has_few_rows or law == "residuals")
     leaves = _leaves(model, leaf_rows.X)
     n_trees_with_steps = trees_of(scale.length, model.n_trees)
+    # log s² of a row is the base and the steps of its leaves, here those of the one shrinkage that was learned.
     base, (steps,) = scale_steps(leaves, leaf_rows.residual, leaf_rows.weight, (scale.shrinkage,), model.trees.n_nodes)
     steps[n_trees_with_steps:] = 0
     steps *= scale.gain
@@ -240,7 +233,8 @@ def scales_and_law(
     weigh_alike = (ranked.weight == ranked.weight[:1]).all()
     weight = None if weigh_alike else ranked.weight
     residuals, weights = in_order(ranked_z, weight)
-    return scales, fitted_law._replace(residuals=residuals, weights=weights), order_of(ranked_z, weight), deviation
+    ranked_law = fitted_law._replace(residuals=residuals, weights=weights)
+    return scales, ranked_law, order_of(ranked_z, weight), deviation
 
 
 class BoostedNumbers:
@@ -255,13 +249,10 @@ class BoostedNumbers:
     _keep: Callable[[Grown], None]
 
     def _check_boosted(self, model: Any, frozen: bool) -> None:
-        """Raise a ValueError if a setting, of this estimator or of the boosted ``model``, does not suit such a model.
-
-        ``frozen`` says whether the model came fitted.
-        """
+        """Raise a ValueError if a setting does not suit a boosted ``model``, which came fitted if ``frozen``."""
         name = type(model).__name__
-        watches_rows = not frozen and library_of(model) in ("xgboost", "lightgbm")
-        if watches_rows and (early_stopping := model.get_params().get("early_stopping_rounds")):
+        may_watch_rows = not frozen and library_of(model) in ("xgboost", "lightgbm")
+        if may_watch_rows and (early_stopping := model.get_params().get("early_stopping_rounds")):
             raise ValueError(
                 f"estimator is a {name} with early_stopping_rounds={early_stopping}, which needs rows to watch; fit "
                 "gives it none. Fit it first, and pass it in a FrozenEstimator with rows that it has not seen; or set "
@@ -283,8 +274,8 @@ class BoostedNumbers:
         """Fit scales of leaves, and the law of errors, to residuals of rows that the model has not seen.
 
         Return the answers for the rows whose residuals the law has, and the stratum of each residual ``[residuals]``,
-        or None without strata. ``grow(sample, **settings)`` returns a model fitted to a sample, or the user's model if
-        it came fitted, as ``frozen`` says. ``counts`` is as for the class, without ``"auto"``.
+        or None without strata. ``grow(sample, **settings)`` returns a model fitted to the sample, or the user's model
+        if it came fitted (``frozen``). ``counts`` is the class's parameter, without ``"auto"``.
         """
         grown, leaf_sample, ranked_sample, refits = self._fit_and_split(grow, sample, frozen, counts)
         fold = fold_numbers(leaf_sample, self.random_state)
@@ -311,7 +302,7 @@ class BoostedNumbers:
             order = by_fold[order]
             s = s[np.argsort(by_fold)]
         answered = ranked_sample.of(X=None, target_map=grown.target_map)
-        # The target less its residual is the prediction; a boosted model has no epistemic variance, so that it is 0.
+        # The target less its residual is the prediction. Of the variance s² nothing is told as epistemic.
         moments = Moments(answered.y - ranked.residual, s**2, np.zeros(len(s)))
         residual_stratum = None if answered.stratum is None else answered.stratum[order]
         answers = UnseenAnswers(moments, answered, p=np.ones((len(s), 1)), bin_weight=None, bin_mask=None)
@@ -326,19 +317,19 @@ class BoostedNumbers:
         need refits if the model has seen it. A conformal law ranks the residuals of the second sample, which the model
         has not seen; None if the law takes the residuals of the first.
         """
-        by_rank = self.law == "conformal"
+        # Conformal ranks need rows that neither the model nor its scales have seen.
+        ranks_apart = self.law == "conformal"
         if frozen:
             grown = grow(sample)
             check_residuals_unseen(grown)
-            if not by_rank:
+            if not ranks_apart:
                 return grown, sample, None, False
-            # Ranks need rows that neither the model nor its scales have seen.
             leaf_sample, ranked_sample = split(sample, 0.5, self.random_state)
             return grown, leaf_sample, ranked_sample, False
-        if counts != "held_out":
+        if counts != "held_out":  # cross-fitting sets no rows apart, also for a conformal law
             return grow(sample), sample, None, True
         fit_sample, held_out = split(sample, self.held_out_size, self.random_state)
         grown = grow(fit_sample)
-        if by_rank:
+        if ranks_apart:
             return grown, fit_sample, held_out, True
         return grown, held_out, None, False

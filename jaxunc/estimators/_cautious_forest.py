@@ -19,8 +19,8 @@ from ._transaction import as_transaction
 class CautiousForestClassifier(CountedForest):
     """A forest that predicts a set of classes: one where its trees are sure, several where they are not.
 
-    A tree is sure of a class c if its leaf would still prefer c with s more instances of any other class. For the
-    leaf's counts n this is n_c - n_c' ≥ s. Else the tree abstains. A class is left out of the set if trees with half of
+    A tree is sure of a class c if its leaf would still prefer c with s more instances of any other class c': if the
+    leaf's counts n have n_c - n_c' ≥ s. Else the tree abstains. A class is left out of the set if trees with half of
     the mass prefer another class.
 
     Parameters
@@ -33,7 +33,7 @@ class CautiousForestClassifier(CountedForest):
     s
         Strength of the imprecise Dirichlet model, in instances, > 0: the larger, the more cautious.
     mass
-        The weight of a tree's vote by the N instances in its leaf: ``"equal"``, 1; ``"leaf_size"``, N; ``"certainty"``,
+        The mass of a tree's vote by the N instances in its leaf: ``"equal"``, 1; ``"leaf_size"``, N; ``"certainty"``,
         N/(N + s). See `jaxunc.GeneralizedVote`.
     counts
         Whose labels the leaves count. ``"oob"``: for each tree the instances that it was grown without, which needs a
@@ -132,26 +132,7 @@ class CautiousForestClassifier(CountedForest):
         sample_weight: NumbersLike | None = None,
         groups: LabelsLike | None = None,
     ) -> "CautiousForestClassifier":
-        """Fit the forest, count instances in its leaves, and bind the combiner.
-
-        Parameters
-        ----------
-        X
-            Instances ``[instances features]``, NumPy, pandas or a sparse matrix; only a fitted forest read in-bag needs
-            none.
-        y
-            Their labels.
-        sample_weight
-            Weights of the instances ``[instances]``, ≥ 0, for growing and for counting.
-        groups
-            A label for each instance: those of one group are out of bag, held out and left out of counts only together.
-            Default: copies of an instance are a group.
-
-        Returns
-        -------
-        self
-            The fitted classifier.
-        """
+        """Fit the forest, count instances in its leaves, and bind the combiner: see `CombinedForestClassifier.fit`."""
         self._check_parameters()
         combiner = self._make_combiner()
         sample = self._fit_forest(X, y, sample_weight, lambda *_, **__: combiner, groups)
@@ -171,28 +152,10 @@ class CautiousForestClassifier(CountedForest):
         by_class: bool = False,
         calibration: tuple[InstancesLike, LabelsLike] | None = None,
     ) -> np.ndarray:
-        """Sets of classes, bools ``[instances classes]`` in the order of ``classes_``; no set is empty.
+        """Return sets of classes, bools ``[instances classes]`` in the order of ``classes_``; no set is empty.
 
-        Without ``utility`` and ``coverage`` the trees' votes decide the sets. With either of them `predict_proba` does,
-        as for `CombinedForestClassifier.predict_set`.
-
-        Parameters
-        ----------
-        X
-            Instances, as for `predict`.
-        utility, coverage, by_class, calibration
-            What a set is worth; or how often sets are to hold the truth, whether also in each class, and the rows that
-            are ranked for it. See `CombinedForestClassifier.predict_set`.
-
-        Returns
-        -------
-        np.ndarray
-            Bools ``[instances classes]``.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As `CombinedForestClassifier.predict_set`.
+        Without ``utility`` and ``coverage`` the trees' votes decide the sets. With either of them `predict_proba` does:
+        for it, ``by_class``, ``calibration`` and errors see `CombinedForestClassifier.predict_set`.
         """
         if utility is None and coverage is None and by_class is False and calibration is None:
             return np.asarray(self._answer(X).membership)
@@ -200,19 +163,10 @@ class CautiousForestClassifier(CountedForest):
         return super().predict_set(X, utility=utility, coverage=coverage, **how)
 
     def predict_interval(self, X: InstancesLike, *, s: float | None = None) -> Interval:
-        """Bounds of each class's probability ``[instances classes]``, averaged over the trees: `AveragedIntervals`.
+        """Return bounds of each class's probability, ``.lower`` and ``.upper`` ``[instances classes]``.
 
-        Parameters
-        ----------
-        X
-            Instances, as for `predict`.
-        s
-            Strength of the imprecise Dirichlet model, in instances, > 0. Default: the forest's ``s``.
-
-        Returns
-        -------
-        Interval
-            ``.lower`` and ``.upper``, around `predict_proba`.
+        They are those of `jaxunc.AveragedIntervals`, and hold `predict_proba`. ``s`` is the strength of the imprecise
+        Dirichlet model, in instances, > 0. Default: the forest's ``s``.
         """
         if s is not None:
             return super().predict_interval(X, s=s)
@@ -239,7 +193,7 @@ class CautiousForestClassifier(CountedForest):
         Votes are by the s and the mass of the fit.
         """
         check_fitted(self, "forest_")
-        bound = bind(self.forest_, self.combiner_.explained())  # by the fit's s and mass: parameters may have changed
+        bound = bind(self.forest_, self.combiner_.explained())
         return Explanation(*map(np.asarray, bound(self._instances(X))))
 
     def _answer(self, X) -> CautiousAnswer:

@@ -37,7 +37,8 @@ def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     if sample_weight is None:
         return None
     check_readable("sample_weight", sample_weight)  # before scikit-learn, which reads the values under a mask
-    weights = _check_sample_weight(sample_weight, X, copy=True)  # forests draw their bags anew by the weights they keep
+    # A copy, which no caller can change: forests keep their weights, and draw their bags from these again.
+    weights = _check_sample_weight(sample_weight, X, copy=True)
     as_weights(weights, len(weights))
     return None if np.all(weights == 1) else weights
 
@@ -45,8 +46,7 @@ def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
 def drop_weightless_rows(X: Any, y: Any, sample_weight: np.ndarray | None, groups: Any) -> tuple[Any, Any, Any, Any]:
     """Return (X, y, weights, groups) without the rows of weight 0; raise a ValueError if no row is left.
 
-    ``groups`` has a label for each row, or is None. If rows are dropped, weights that are all 1 become None, and
-    groups become numbers.
+    ``groups [rows]`` are labels, or None. If rows are dropped, labels become numbers, and weights that are all 1 None.
     """
     if sample_weight is None or sample_weight.all():
         return X, y, sample_weight, groups
@@ -63,14 +63,13 @@ def validate_numbers(estimator: Any, X: Any, *y: Any, reset: bool, from_pipeline
     """Return rows X as an array of numbers or a CSR matrix, and labels y if they are passed, as ``validate_data`` does.
 
     ``checks`` are further arguments of scikit-learn's ``validate_data``. With ``reset`` the names and the number of
-    columns are kept in the estimator, else they are compared with those kept there. Neither is done if
-    ``from_pipeline`` is True: then X is the output of a pipeline's steps. Raises what ``validate_data`` does, and a
-    TypeError for dates, which scikit-learn takes for numbers.
+    columns are kept in the estimator, else compared with those kept there; neither for the output of a pipeline's
+    steps (``from_pipeline``). Also raises a TypeError for dates, which scikit-learn takes for numbers.
     """
     X = as_csr(X, for_sklearn=True) if is_sparse(X) else convert_objects(plain_table(X))
     y = tuple(check_labels(estimator, labels) for labels in y)
     try:
-        # `validate_data` would compare a pipeline's output with the names of the raw columns.
+        # Without `validate_data`, which would compare a pipeline's output with the raw columns, and knows no `Frame`.
         if isinstance(X, Frame) or from_pipeline:
             if not from_pipeline:
                 take_names(estimator, X, reset=reset)
@@ -93,12 +92,13 @@ def validate_mixed(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:
     """Return rows X, and labels y if they are passed, checked; rows may hold numbers and words.
 
     A frame stays as it is, and other rows become an array of any dtype. With ``reset`` the names and the number of
-    columns are kept in the estimator, else they are compared with those kept there.
+    columns are kept in the estimator, else compared with those kept there.
     """
     X = X if is_sparse(X) else plain_table(X)
     y = tuple(check_labels(estimator, labels) for labels in y)
+    least_rows = int(reset)  # a fit needs a row, an answer none
     if not (hasattr(X, "iloc") or isinstance(X, Frame)):
-        checks = {"dtype": None, "ensure_all_finite": "allow-nan", "ensure_min_samples": int(reset)}
+        checks = {"dtype": None, "ensure_all_finite": "allow-nan", "ensure_min_samples": least_rows}
         return validate_data(estimator, X, *y, reset=reset, **checks)
     # Columns of several types share no array: each is checked where it is encoded.
     y = tuple(validate_data(estimator, y=labels, reset=reset) for labels in y)
@@ -106,7 +106,7 @@ def validate_mixed(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:
         raise ValueError(
             f"X has shape {X.shape}; expected a frame (instances, features). One column? Pass X.to_frame()."
         )
-    if len(X) < int(reset) or not X.shape[1]:
+    if len(X) < least_rows or not X.shape[1]:
         raise ValueError(f"X has shape {X.shape}; expected (instances, features), at least one of each.")
     check_consistent_length(X, *y)
     if isinstance(X, Frame):
@@ -117,10 +117,7 @@ def validate_mixed(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:
 
 
 def check_labels(estimator: Any, y: Any) -> Any:
-    """Return labels y as `as_labels` does.
-
-    Raises a ValueError for None, which names the estimator, and for a masked array with missing labels.
-    """
+    """Return labels y as `as_labels` does; raise a ValueError for None, and for a masked array with missing labels."""
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
@@ -135,8 +132,7 @@ def check_labels(estimator: Any, y: Any) -> Any:
 def convert_objects(X: Any) -> Any:
     """Return rows X with numbers in place of objects, where an array or a pandas column holds numbers alone.
 
-    Other rows are returned as they are; arrays of JAX become NumPy's. Raises a TypeError for dates, times and complex
-    numbers.
+    Other rows stay as they are; arrays of JAX become NumPy's. Raises a TypeError for dates, times, complex numbers.
     """
     refuse_quantities(X, "X")
     if isinstance(X, jax.Array):
@@ -150,7 +146,7 @@ def convert_objects(X: Any) -> Any:
 
 
 def plain_numbers(X: Any, has_levels: bool) -> Any:
-    """Return rows X, with numbers in place of an array of objects unless columns have levels (``has_levels``)."""
+    """Return rows X; an array of objects becomes one of numbers, unless its columns have levels (``has_levels``)."""
     holds_objects = isinstance(X, np.ndarray) and X.dtype == object
     return array_of(X, "X") if holds_objects and not has_levels else X
 

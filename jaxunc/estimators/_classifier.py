@@ -106,8 +106,8 @@ def decisive(class_scores, log_probability: Callable) -> np.ndarray:
 def combiner_for(combiner: Any, options: Any, prior, *, n_samples, n_trees: int) -> Combiner:
     """Return ``combiner``, a combiner or the name of one, as a combiner for a forest of ``n_trees`` trees.
 
-    ``options`` are the named combiner's. ``prior [classes]`` and ``n_samples``, the number of instances, are the
-    forest's. Raises a TypeError if the combiner has no class scores.
+    ``options`` are those of a named combiner. ``prior [classes]`` and ``n_samples`` (instances) are the forest's.
+    Raises a TypeError if the combiner has no class scores.
     """
     combiner = combiner_by_name(combiner, options, prior=prior, n_samples=n_samples)
     check_class_scores(combiner, n_trees, len(prior))
@@ -119,10 +119,10 @@ _BIND_IT = "bind it to forest_ instead: jaxunc.bind(model.forest_, combiner)."
 
 
 def check_class_scores(combiner: Combiner, n_trees: int, n_classes: int, advice: str = _BIND_IT) -> Answer:
-    """Return the shapes of a combiner's answer for one instance of ``n_trees`` trees and ``n_classes`` classes.
+    """Return an `Answer` whose fields are the shapes of a combiner's answer for one instance.
 
-    They stand in the fields of an `Answer`. Raises a TypeError, which ends in ``advice``, unless the combiner answers
-    with class scores.
+    The instance is one of ``n_trees`` trees and ``n_classes`` classes. Raises a TypeError, which ends in ``advice``,
+    unless the combiner answers with class scores.
     """
     counts = jax.ShapeDtypeStruct((1, n_trees, n_classes), jnp.result_type(float))
     answer = jax.eval_shape(combiner.answer, counts)
@@ -136,8 +136,7 @@ def check_class_scores(combiner: Combiner, n_trees: int, n_classes: int, advice:
 def check_combiner(combiner: Any, options: Any = None, *, further: Iterable[str] = ()) -> None:
     """Raise a TypeError or a ValueError unless ``combiner`` and ``options`` may be an estimator's parameters.
 
-    ``combiner`` must be a `Combiner`, the name of one, a name in ``further``, or None. ``options`` must be a mapping
-    from names, or None.
+    They may be a `Combiner`, the name of one, a name in ``further``, or None; and a mapping from names, or None.
     """
     if isinstance(combiner, str):
         check_name("combiner", combiner, (*further, *COMBINERS, *CONFIGURED))

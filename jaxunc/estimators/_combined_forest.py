@@ -95,10 +95,10 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     Raises
     ------
     ValueError, TypeError
-        On ``fit``: unknown names or options (with the nearest name), and counts that the forest cannot have. A single
-        class, a class of which nothing is counted, combiners that answer with anything but class scores, and what
-        scikit-learn refuses. Boosted models and regressors; a forest's own counts, where leaves hold values;
-        held-out rows that a forest with its own counts was grown on, as far as that can be seen.
+        On ``fit``: unknown names or options; counts that the forest cannot have; a single class, or a class of which
+        nothing is counted; combiners that answer with anything but class scores; boosted models and regressors; in-bag
+        counts where leaves hold values; held-out rows that a forest with its own counts was grown on, as far as that
+        can be seen; and what scikit-learn refuses.
 
     Warns
     -----
@@ -124,12 +124,11 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
 
     **The default combiner.** The learned pool was compared on 26 data sets that it was not developed on, in grown-out
     random forests (``benchmarks/studies/learning``). Against the mean it has a smaller log loss on 23, by 19 % in the
-    median (probabilities below 1e-6 taken for 1e-6). It has a smaller Brier score on 23, by 12 %, and a larger AUC on
-    16 against 7; a smaller log loss than isotonic regression on 24, by 7 %. On small sets that a forest answers nearly
-    without error (wine, dermatology) a calibrated mean was better; `jaxunc.learning.stack_combiners` averages both.
-    Where nothing can be learned without growing more forests, the mixture stands in. It has better Brier scores than
-    the mean in grown-out forests, on 17 sets of two classes against 5 and on 11 of more against 1
-    (``benchmarks/studies/rules/README.md``). It decides and ranks as the mean does, which is ``"probability"``.
+    median (probabilities below 1e-6 taken for 1e-6), and a smaller Brier score on 23, by 12 %. On small sets that a
+    forest answers nearly without error (wine, dermatology) a calibrated mean was better;
+    `jaxunc.learning.stack_combiners` averages both. Where nothing can be learned without growing more forests, the
+    mixture stands in. It has better Brier scores than the mean in grown-out forests, on 17 sets of two classes against
+    5 and on 11 of more against 1 (``benchmarks/studies/rules``). It decides and ranks as the mean does.
 
     Examples
     --------
@@ -214,10 +213,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         return self
 
     def _take(self, name: Any) -> None:
-        """Bind a combiner, given by ``name`` or as an object, to the forest; warn if leaves are pure.
-
-        Leaves that count rows which did not grow them give no warning.
-        """
+        """Bind a combiner, a name or an object, to the forest; warn if leaves are pure and count what grew them."""
         forest = self.forest_
         warn_of_pure_leaves(forest, self.counts)
         settings = {"n_samples": forest.n_samples, "n_trees": forest.n_trees}
@@ -285,7 +281,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         return result._replace(predicted=self.classes_[result.predicted])
 
     def _vote_prior(self, training: Any) -> NumbersLike:
-        """Return the prior α ``[classes]`` of `predict_polled`, fitted to out-of-bag votes for ``training``, (X, y)."""
+        """Return the prior α ``[classes]``, fitted to out-of-bag votes for ``training``: the fit's own rows (X, y)."""
         if not (isinstance(training, tuple | list) and len(training) == 2):
             problem = "none were given" if training is None else f"training is a {type(training).__name__}"
             raise ValueError(
@@ -319,9 +315,9 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)
 
     def _default_name(self, X, y, sample_weight) -> str:
-        """Return the name of the default combiner for the arguments of ``fit``: "learned" or "mixture".
+        """Return the name of the default combiner for the arguments of ``fit``, "learned" or "mixture".
 
-        The notes of the class say when it is "learned". Raises a ValueError for options of a combiner without a name.
+        Raises a ValueError if there are options, which belong to a named combiner.
         """
         model = self._model()[0]
         if self.combiner_options:
@@ -337,10 +333,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         check_combiner(self.combiner, self.combiner_options, further=("learned",))
 
     def _check_learning(self, X) -> None:
-        """Raise a ValueError unless the parameters, the model and the rows X suit ``combiner="learned"``.
-
-        X is None if ``fit`` was given no rows.
-        """
+        """Raise a ValueError unless parameters, model and rows X (None without any) suit ``combiner="learned"``."""
         if self.counts not in ("inbag", "held_out"):
             raise ValueError(
                 f"combiner='learned' chooses its counts itself; counts={self.counts!r} is none of its options. Take "
@@ -364,20 +357,19 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     def _learn(self, sample: CountedSample) -> None:
         """Learn a `LearnedPool` from rows of ``sample``, by trees that have not seen them, and bind it.
 
-        Its answers for these rows are kept as ``calibration_``. Pure leaves need no warning, since the weight of a leaf
-        is learned.
+        Its answers for these rows are kept as ``calibration_``. Pure leaves need no warning: their weight is learned.
         """
         model = self._forest_model
         weight = sample.sample_weight
         if not holds_counts(sample.forest):
-            # The trees have not seen the rows that they count: each row is answered without its own label.
+            # Leaves that held values count rows that the trees have not seen; each is answered without its own label.
             model = self.forest_
             weight = sample.counted_weight
             source: dict[str, Any] = {"source": "leave_one_out"}
         elif self.counts == "held_out":
-            is_held_out = not self._model()[1]  # `fit` itself held the rows out
+            _, came_fitted = self._model()
             model = sample.forest if is_foreign(model) else model
-            source = {"source": "held_out", "allow_leaks": is_held_out}
+            source = {"source": "held_out", "allow_leaks": not came_fitted}  # else `fit` itself held the rows out
         else:
             source = {"counts": "both" if has_bags(model) else "inbag"}
         forest = model if isinstance(model, Forest) else sample.forest
@@ -386,7 +378,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows)
         self.combiner_ = self.learned_.combiner
         self.bound_ = rows.bind(self.combiner_)
-        # Behind its n rows the dataset is padded.
+        # Answers of the learned pool for the rows, to be ranked. Behind its n rows the dataset is padded.
         y = np.asarray(rows.y)[: rows.n]
         row_weight = np.asarray(rows.weight)[: rows.n]
         trees_of_row = np.asarray(rows.histograms.times)[: rows.n].sum(axis=1)
@@ -396,15 +388,12 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         if rank_weight is not None and weight is not sample.sample_weight:
             # Leaves count by class weights, too, and ranks do not: each class gets back the sum of its sample weights.
             position = class_positions(self.forest_.class_labels, sample.y)
-            sample_weights = np.bincount(position, np.asarray(sample.sample_weight, float))
-            count_weights = np.bincount(position, np.asarray(weight, float))
-            rank_weight = rank_weight * (sample_weights / count_weights)[y]
+            sample_weight_by_class = np.bincount(position, np.asarray(sample.sample_weight, float))
+            counted_weight_by_class = np.bincount(position, np.asarray(weight, float))
+            rank_weight = rank_weight * (sample_weight_by_class / counted_weight_by_class)[y]
         self.calibration_ = Calibration.kept(probability, y, has_answer, rank_weight)
 
 
 def _pool_for(prior, *, n_samples, n_trees: int) -> LearnedPool:
-    """Return a pool that has not learned, with an equal prior for each class of ``prior [classes]``.
-
-    The numbers ``n_samples`` and ``n_trees``, which other combiners need, are not read.
-    """
+    """Return a pool that has not learned, with an equal prior for each class; only the length of ``prior`` is read."""
     return LearnedPool(np.full(len(prior), 1 / len(prior)))

@@ -80,7 +80,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         combiner is refused early. ``learns`` is True if the combiner is learned: copies of rows are then looked for.
         """
         for name in ("oob_decision_function_", "oob_score_", "oob_set_", "calibration_"):
-            vars(self).pop(name, None)
+            vars(self).pop(name, None)  # of a former fit
         self._chosen = self._choices()
         _, model, is_fitted = self._open()
         check_counts_mode(self.counts, model, has_data=X is not None or not is_fitted)
@@ -91,7 +91,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         model = self._forest_model
         self.classes_ = classes_of(model, forest)
         labelled = LabelledRows(*data)
-        # Of other libraries, whose models have class weights for two classes alone.
+        # Weights of XGBoost and LightGBM, which weigh two classes alone; a parameter ``class_weight`` is read below.
         class_weight = class_weight_of(model) if forest.n_classes == 2 else None
         self.forest_, mask, weights = counted_forest(forest, model, self.counts, labelled, class_weight=class_weight)
         self._check_prior()
@@ -106,7 +106,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         return CountedSample(forest, labelled.X, labelled.y, labelled.sample_weight, weights, mask, labelled.groups)
 
     def _take_forest(self, X, y, sample_weight, groups, learns: bool) -> tuple[Forest, tuple]:
-        """Return the forest of a model that came fitted, and (rows, labels, weights, group numbers) for its leaves.
+        """Return a fitted model's forest, and (rows, labels, weights, group numbers) for its leaves to count.
 
         The arguments are those of `_fit_forest`.
         """
@@ -125,7 +125,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     def _grow_forest(
         self, X, y, sample_weight, groups, learns: bool, combiner_for: Callable[..., Combiner]
     ) -> tuple[Forest, tuple]:
-        """Fit a copy of the model; return its forest, and (rows, labels, weights, group numbers) for its leaves.
+        """Fit a copy of the model; return its forest, and (rows, labels, weights, group numbers) for leaves to count.
 
         The arguments are those of `_fit_forest`.
         """
@@ -139,10 +139,9 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         holds_out = self.counts == "held_out"
         looks_for_copies = learns or self.counts in ("oob", "held_out")
         group_numbers = None
-        # Groups are numbered once it is known which rows are copies. A split needs them before the fit: for this alone
-        # a pipeline's transformers are fitted to all rows. Rows without a pipeline are compared as they are here.
         if holds_out:  # otherwise rows of weight 0 stay, since bags hold positions among all rows
             X, y, sample_weight, groups = drop_weightless_rows(X, y, sample_weight, groups)
+            # The split needs groups, copies among them, before the fit: for this alone transformers see all rows.
             output = self._transform_all(model_or_pipeline, X, y, sample_weight, groups)
             group_numbers = self._number_groups(output, y, sample_weight, groups, looks_for_copies)
         elif not self._steps:
@@ -151,9 +150,8 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             model_or_pipeline, X, y, sample_weight, group_numbers, combiner_for
         )
         X, y, sample_weight = data
-        # Of a pipeline rows with the same output are copies, even if their inputs differ: only now they are known. X,
-        # the output of `fit_transform`, may differ between copies, so raw rows are transformed anew. If no copies are
-        # looked for, the values of the rows are not read, and X will do.
+        # Rows for which the fitted pipeline has the same output are copies. X, the output of `fit_transform`, may
+        # differ between them, so raw rows are transformed anew; if no copies are looked for, X will do.
         if self._steps and not holds_out:
             output = self._transform(raw_rows) if groups is None and looks_for_copies else X
             group_numbers = self._number_groups(output, y, sample_weight, groups, looks_for_copies)
@@ -165,8 +163,8 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         """Return the number of each instance's group ``[instances]``, by its label in ``groups``; None if X is None.
 
         Without ``groups``, a row and its copies are a group if ``looks_for_copies``; else each row is a group. Copies
-        have equal labels ``y``, and a row of weight 0 is a group by itself. Rows are compared as a forest's ``columns``
-        code them, or as numbers if ``columns`` is None.
+        have equal labels ``y``, and a row of weight 0 has none. Rows are compared as a forest's ``columns`` code them,
+        or as numbers if ``columns`` is None.
         """
         if X is None:
             return None
@@ -174,7 +172,8 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             group_numbers = as_groups(groups, len(y))
         elif looks_for_copies:
             values = encode_rows(X, Columns(X.shape[1]) if columns is None else columns).values
-            group_numbers = rows_together(values, np.unique(y, return_inverse=True)[1], weight=sample_weight)
+            class_numbers = np.unique(y, return_inverse=True)[1]
+            group_numbers = rows_together(values, class_numbers, weight=sample_weight)
         else:
             group_numbers = None
         return np.arange(len(y)) if group_numbers is None else group_numbers
@@ -225,21 +224,20 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         if n_trees is not None:  # None is XGBoost's default
             check_integer("n_estimators", n_trees, 1, f", the number of trees of {type(model).__name__}")
         check_one_of("counts", self.counts, COUNTS)
-        share = self.held_out_size
-        check_within("held_out_size", share, "(0, 1)", ": the share that is only counted")
+        check_within("held_out_size", self.held_out_size, "(0, 1)", ": the share that is only counted")
         check_seed(self.random_state)
 
     def _grow(self, model_or_pipeline, X, y, sample_weight, groups, combiner_for: Callable[..., Combiner]):
-        """Return (fitted copy, data to count, group numbers) of a model or pipeline that is fitted to rows X.
+        """Return (fitted copy of a model or pipeline, data to count, group numbers).
 
-        The data are a tuple (rows as the forest reads them, labels, weights), and the third item has the number of each
-        such row's group. For held-out counts they are a part of the rows, and the copy is fitted to the other part.
-        ``groups [rows]`` has the number of each row's group in X; None if groups are numbered later. ``combiner_for``,
-        as for `_fit_forest`, is called only to check the combiner.
+        The data are a tuple (rows as the forest reads them, labels, weights), and group numbers are those of its rows.
+        For held-out counts they are a part of the rows X, and the copy is fitted to the other part. ``groups [rows]``
+        has the number of each row's group in X; None if groups are numbered later. ``combiner_for`` is as for
+        `_fit_forest`.
         """
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
-        # A wrong combiner is refused before the work of growing.
+        # A combiner, made only to refuse a wrong one before the work of growing.
         prior = np.full(len(classes), 1 / len(classes))
         n_trees = n_trees_of(opened(model_or_pipeline).forest, len(classes))
         combiner_for(prior, n_samples=len(y), n_trees=n_trees)
@@ -253,6 +251,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             return fitted, (X, y, sample_weight), groups
 
         def take(rows: np.ndarray) -> tuple[Any, ...]:
+            """Return ``data`` of the rows at these positions."""
             return tuple(None if array is None else _safe_indexing(array, rows) for array in data)
 
         fit_rows, count_rows = held_out_split(y, self.held_out_size, random_state, as_groups(groups, len(y)))
@@ -267,21 +266,20 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
 
     def _check_prior(self) -> None:
         """Raise a ValueError if no instance of some class is counted."""
-        unseen = self.classes_[np.asarray(self.forest_.prior) <= 0]
-        if len(unseen):
+        missing_classes = self.classes_[np.asarray(self.forest_.prior) <= 0]
+        if len(missing_classes):
             raise ValueError(
-                f"no instance of class {unseen[0]} is counted with counts={self.counts!r}, so nothing can be said of "
-                "it: use more trees or instances, another kind of counts, or drop the class."
+                f"no instance of class {missing_classes[0]} is counted with counts={self.counts!r}, so nothing can be "
+                "said of it: use more trees or instances, another kind of counts, or drop the class."
             )
 
     def _keep_out_of_bag(self, sample: CountedSample) -> Any:
-        """Keep what out-of-bag or held-out counts say of the counted instances in ``sample``.
+        """Keep answers for the counted instances in ``sample``, each by counts that do not hold its own label.
 
         With out-of-bag counts, keep ``oob_decision_function_``, ``oob_score_`` and ``calibration_``, and return the
-        combiner's out-of-bag answer. With held-out counts keep ``calibration_`` alone. Return None without out-of-bag
-        counts.
+        combiner's answer. Else return None, and keep ``calibration_`` with held-out counts.
         """
-        # Without a mask no counts are out of bag; of held-out counts, learning may have kept ``calibration_`` already.
+        # Only out-of-bag counts have a mask; of held-out counts, learning may have kept ``calibration_`` already.
         if sample.mask is None and (self.counts != "held_out" or hasattr(self, "calibration_")):
             return None
         settings = {"sample_weight": sample.counted_weight, "tree_mask": sample.mask, "groups": sample.groups}
@@ -310,16 +308,15 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any, np.ndarray | None]:
         """Return (probabilities, rows, weights) for calibration rows X with labels ``y``, whose labels no answer knows.
 
-        Probabilities are ``[rows classes]``. Rows of the fit are answered by their out-of-bag trees. The second item is
-        then the mask ``[rows]`` of rows that have such trees, and the third has the rows' weights in the fit. Other
-        rows are answered by all trees. The second item is then a slice that selects all, and the third is None. Raises
-        a ValueError for rows whose labels the leaves count.
+        Probabilities are ``[rows classes]``. All rows of the fit are answered by their out-of-bag trees: the second
+        item is then a mask ``[rows]`` of rows that have such trees, and the third their weights in the fit. Other rows
+        are answered by all trees: the second item is a slice that selects all, and the third is None. Raises a
+        ValueError for rows whose labels the leaves count.
         """
         rows = self._instances(X)
         model = self._forest_model if hasattr(self, "estimator_") else None  # files keep none
         forest = self.forest_ if model is None else forest_of(model)
-        if not trees_agree(forest, self.forest_):
-            # The model was fitted again since, and tells nothing of the trees that answer.
+        if not trees_agree(forest, self.forest_):  # the user fitted the model again: its trees do not answer here
             model = None
             forest = self.forest_
         of_fit = self._rows_of_fit()
@@ -331,6 +328,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             self._refuse_leaks(model, forest, X, rows, y)
             return self._probability_and_class(X)[0], slice(None), None
         has_calibration = hasattr(self, "calibration_")
+        # Only in-bag counts of a row's out-of-bag trees are without its label, unless a combiner learned from it.
         if of_fit.counts != "inbag" or has_calibration:
             kept = "leave it out: the model has kept what they say."
             raise ValueError(
@@ -349,8 +347,8 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         of_fit = self._rows_of_fit()
         groups = of_fit.groups
         if groups is not None:
-            are_those = n_rows(X) == len(y) == len(groups) and of_fit.are_rows(self._hash_rows(X, y))
-            groups = groups if are_those else None
+            are_of_these_rows = n_rows(X) == len(y) == len(groups) and of_fit.are_rows(self._hash_rows(X, y))
+            groups = groups if are_of_these_rows else None
         mask = oob_mask(model, n_rows(X), X=rows, y=y, groups=groups)
         if groups is None and of_fit.groups is not None:
             warn(
@@ -363,8 +361,8 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     def _refuse_leaks(self, model: Any, forest: Forest, X: Any, rows: Any, y: Any) -> None:
         """Raise a ValueError if calibration rows are rows of this fit, or rows that a fitted forest was grown on.
 
-        ``X`` holds raw rows, ``rows`` the same as the forest reads them, and ``y`` their labels. ``model`` is the
-        fitted model, or None if a file did not keep it, and ``forest`` the model's before instances were counted.
+        ``X``, ``rows`` and ``y`` are as for `_unseen_by`. ``model`` is the fitted model, or None if a file did not keep
+        it, and ``forest`` the model's before instances were counted.
         """
         advice = ""
         if hasattr(self, "calibration_"):
@@ -375,22 +373,23 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         if not self._rows_of_fit().came_fitted:
             return  # the rows of this fit are all that the trees have seen
         if holds_counts(forest):
-            source = self.forest_ if model is None or is_foreign(model) else model
-            check_held_out(source, forest, rows, y, advice=f"Pass calibration rows that were held out{advice}.")
+            model_or_forest = self.forest_ if model is None or is_foreign(model) else model  # a model with known bags
+            advice = f"Pass calibration rows that were held out{advice}."
+            check_held_out(model_or_forest, forest, rows, y, advice=advice)
 
     def _hash_rows(self, X: Any, y: Any, sample_weight: Any = None) -> np.ndarray:
         """Return a hash of each row of positive weight, as the forest reads it, with its label in y, ``[rows]``."""
         values = encode_rows(self._instances(X), self.forest_.trees.columns).values
         labels = np.ravel(as_labels(y))
         weight = check_weights(sample_weight, labels)
-        rows = slice(None) if weight is None else weight > 0  # others are as new, and may be of no class of the forest
+        rows = slice(None) if weight is None else weight > 0  # others may be of no class of the forest
         return row_hashes(values[rows], class_positions(self.forest_.class_labels, labels[rows]))
 
     def _keep_calibration(self, probability: Any, sample: CountedSample, has_tree: Any = True) -> None:
         """Keep ``calibration_``, the rows that conformal sets rank; keep nothing if ``probability`` is None.
 
         ``probability [rows classes]`` has the answers for the sample's rows, each from counts without its own label.
-        Rows for which ``has_tree [rows]`` is False, which no tree answers, are left out.
+        Rows for which ``has_tree`` (True, or bools ``[rows]``) is False, which no tree answers, are left out.
         """
         if probability is not None:
             position = class_positions(self.forest_.class_labels, sample.y)

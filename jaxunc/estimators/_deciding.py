@@ -31,7 +31,7 @@ class Decision(NamedTuple):
 class RowsOfFit(NamedTuple):
     """What a classifier keeps of the rows of its fit; the defaults are for a classifier from a file."""
 
-    hashes: np.ndarray | None = None  # of the rows that weigh something, as `_hash_rows` makes them
+    hashes: np.ndarray | None = None  # of the rows of positive weight, as `_hash_rows` makes them
     weight: np.ndarray | None = None  # of the rows that leaves count; None if all weigh 1, or the trees came fitted
     groups: np.ndarray | None = None  # number of each row's group; None without labels of groups
     counts: str = "inbag"  # the parameter ``counts`` of the fit
@@ -84,14 +84,12 @@ class Deciding:
             What a set is worth: ``"u65"`` (the default), ``"u80"``, or numbers, as for
             `jaxunc.decisions.expected_utility_set`.
         coverage
-            How often sets are to hold the truth, in (0, 1): see `jaxunc.decisions.conformal_sets` for what is
-            promised and what is not.
+            How often sets are to hold the truth, in (0, 1): see `jaxunc.decisions.conformal_sets` for what is promised.
         by_class
             With ``coverage``: whether it is promised for the instances of each class, and not only for all together.
         calibration
             With ``coverage``: instances and labels ``(X, y)`` that the model was not fitted to; or all that a forest
-            with bags was fitted to, in their order, which its out-of-bag trees answer. Default: the rows that ``fit``
-            kept as ``calibration_``.
+            with bags was fitted to, in their order. Default: the rows that ``fit`` kept as ``calibration_``.
 
         Returns
         -------
@@ -118,8 +116,8 @@ class Deciding:
 
         **Rows of the fit** as ``calibration`` are refused in another order, in part, or mixed with other rows. Where
         values repeat, rows may equal rows of the fit as often as the latter equal each other. For forests that came
-        fitted, and for files, they are looked for as in `jaxunc.learning.oob_dataset` with ``source="held_out"``, and
-        maybe only warned of.
+        fitted, or from a file, such rows are looked for as in `jaxunc.learning.oob_dataset` with
+        ``source="held_out"``, and maybe only warned of.
         """
         check_fitted(self, "classes_")
         if coverage is None:
@@ -222,8 +220,8 @@ class Deciding:
     def _calibration(self, rows: Any) -> Calibration:
         """Return what conformal sets rank: the user's ``rows``, a pair (X, y), or for None the rows that ``fit`` kept.
 
-        Rows of the user that all trees have seen are left out. Raises a ValueError if ``fit`` kept none, X and y differ
-        in length, or `_answer_unseen` refuses the rows. Raises a TypeError if ``rows`` is no pair.
+        Rows of the user that all trees have seen are left out. Raises a TypeError if ``rows`` is no pair, and a
+        ValueError if ``fit`` kept none, X and y differ in length, or `_answer_unseen` refuses the rows.
         """
         if rows is None:
             calibration = getattr(self, "calibration_", None)
@@ -245,19 +243,16 @@ class Deciding:
     def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any, np.ndarray | None]:
         """Return (probabilities, rows, weights) for calibration rows X with labels ``y``, whose labels no answer knows.
 
-        Probabilities ``[rows classes]`` are by trees that have not seen the row. The second item, a mask ``[rows]`` or
-        a slice, selects the rows that have such trees, and the weights ``[rows]`` are None if all rows weigh alike.
-        Raises a ValueError for rows of the fit, unless these are answered out of bag.
+        Probabilities ``[rows classes]`` are by trees that have not seen the row. A mask ``[rows]`` or a slice selects
+        the rows that have such trees, and weights ``[rows]`` are None if all rows weigh alike. Raises a ValueError for
+        rows of the fit, unless they are answered out of bag.
         """
         self._refuse_rows_of_fit(X, y)
         return self._probability_and_class(X)[0], slice(None), None
 
     def _refuse_rows_of_fit(self, X: Any, y: Any, advice: str = "") -> None:
-        """Raise a ValueError, ending in ``advice``, if calibration rows X with labels ``y`` hold rows of the fit.
-
-        The rows may be in any order.
-        """
-        hashes = self._rows_of_fit().hashes
+        """Raise a ValueError, ending in ``advice``, if calibration rows X, ``y`` hold rows of the fit, in any order."""
+        hashes = self._rows_of_fit().hashes  # None for a classifier from a file
         seen = None if hashes is None else find_rows_of_fit(hashes, self._hash_rows(X, y))
         if seen is not None:
             raise ValueError(

@@ -50,8 +50,8 @@ class ForestNumbers:
         """Fit moments of leaves, bins of targets and the law of residuals to a sample.
 
         Return the answers whose residuals the law is fitted to, and the stratum of each residual ``[residuals]``, or
-        None without strata. ``grow(sample)`` returns a model fitted to a sample, or the user's model if it came fitted,
-        as ``frozen`` says. ``counts`` is as for the class, without ``"auto"``.
+        None without strata. ``grow(sample)`` returns a model fitted to the sample, or the user's model if it came
+        fitted (``frozen``). ``counts`` is the class's parameter, without ``"auto"``.
         """
         answers = self._answer_unseen(grow, sample, frozen, counts)
         truth = answers.sample.y
@@ -67,7 +67,7 @@ class ForestNumbers:
         self.law_ = fit_law(law, answers.moments, truth, leaf_quantiles, self.moments_.spread, **settings)
         if self.law_.is_local:
             self._count_residuals(answers)
-        self.bound_.law = self.law_
+        self.bound_.law = self.law_  # last, since residuals in place of targets make a new ``bound_``
         return answers, self._stratum_in_order(answers)
 
     def _answer_unseen(
@@ -79,16 +79,13 @@ class ForestNumbers:
         """
         if counts == "oob":
             return self._answer_out_of_bag(grow(sample))
-        if frozen or counts == "cross_fit":
+        if frozen or counts == "cross_fit":  # to a frozen forest all rows are new, so that none has to be held out
             return self._cross_fit(grow, sample, frozen)
         fitted, held_out = split(sample, self.held_out_size, self.random_state)
         return self._hold_out(grow(fitted), held_out)
 
     def _stratum_in_order(self, answers: UnseenAnswers) -> np.ndarray | None:
-        """Return the stratum of each residual of ``answers``, in the order of the law's residuals; None without strata.
-
-        The law's residuals are divided by their deviations, and ascend.
-        """
+        """Return the stratum of each residual of ``answers``, in the law's order: ascending z; None without strata."""
         moments, sample = answers.moments, answers.sample
         if sample.stratum is None:
             return None
@@ -101,13 +98,13 @@ class ForestNumbers:
         ``answers`` are out-of-bag; rows without an answer get NaN. ``stratum [n]`` has the number of each row's
         stratum; None without strata.
         """
-        # A local law has put bins of residuals in place of those of targets, to which the answers' shares belong.
+        # ``answers.p`` are shares of bins of targets; leaves of a local law now count bins of residuals instead.
         p = self._shares(self.forest_, answers.sample.X, answers.mask) if self.law_.is_local else answers.p
 
-        def fill(part: np.ndarray) -> np.ndarray:
-            """Return an array for all rows: ``part`` for the rows that have an answer, and NaN for others."""
-            array = np.full((n, *part.shape[1:]), np.nan, part.dtype)
-            array[answers.rows] = part
+        def fill(row_values: np.ndarray) -> np.ndarray:
+            """Return an array for all rows: ``row_values`` for those that have an answer, and NaN for others."""
+            array = np.full((n, *row_values.shape[1:]), np.nan, row_values.dtype)
+            array[answers.rows] = row_values
             return array
 
         moments = Moments(*map(fill, answers.moments))
@@ -117,8 +114,7 @@ class ForestNumbers:
     def _intervals_held(self, answers: UnseenAnswers, coverage: float) -> np.ndarray | None:
         """Return, for each answer, whether its interval at this ``coverage`` holds the row's target, bools ``[rows]``.
 
-        Return None for the law ``"neighbours"`` unless answers are out of bag: leaves then count the residuals of these
-        very rows.
+        Return None for the law ``"neighbours"`` unless answers are out of bag: its leaves count these very rows.
         """
         if answers.rows is not None:  # out of bag
             ends = cast(NumberDistribution, self.oob_distribution_).interval(coverage)[answers.rows]
@@ -128,24 +124,23 @@ class ForestNumbers:
             settings: Any = {"shares": answers.p, "support": self.bound_.support, "strata": answers.sample.stratum}
             ends = NumberDistribution(self.law_, self.bins_, answers.moments, **settings).interval(coverage)
         low, high = ends.T
-        y = answers.sample.y if answers.sample.target is None else answers.sample.target
+        y = answers.sample.y if answers.sample.target is None else answers.sample.target  # not transformed, as ends are
         return (low <= y) & (y <= high)
 
     def _keep_forest(
         self, grown: Grown, leaves: LeafMeans, times: Any, bin_weight: Any, bin_mask: Any = None
     ) -> LeafMeans:
-        """Keep a forest, the moments of its leaves, and the bins of the targets in them.
+        """Keep the forest of ``grown``, the moments of its leaves, and the bins of the targets in them.
 
-        ``grown`` has the forest and its rows. Return ``leaves``, the forest's leaf means, or these without variances if
-        rounding would spoil the variances. ``times``, ``[rows]`` or ``[rows trees]``, weighs rows in moments, and
-        ``bin_weight [rows]`` weighs them in bins; None: all weigh alike. A tree counts a row in bins if
-        ``bin_mask [rows trees]`` is True; None: all trees do.
+        Return ``leaves``, the forest's leaf means, or these without variances if rounding would spoil the variances.
+        ``times``, ``[rows]`` or ``[rows trees]``, weighs rows in moments, and ``bin_weight [rows]`` in bins; None: all
+        weigh alike. A tree counts a row in bins if ``bin_mask [rows trees]`` is True; None: all trees do.
         """
         self._keep(grown)
         sample = grown.sample
         y = sample.y if sample.weight is None else sample.y[sample.weight > 0]
-        if 8 * np.finfo(np.float64).eps * np.max(y**2) > 1e-4 * np.var(y) > 0:
-            # Squares of such targets lose the digits in which targets differ: rounding is 1e-4 of the variance or more.
+        rounding = 8 * np.finfo(np.float64).eps * np.max(y**2)  # of a mean of squares: some ε of the largest
+        if rounding > 1e-4 * np.var(y) > 0:  # squares of such targets lose the digits in which targets differ
             leaves = leaves._replace(row_moments=None)
         self.moments_ = self._moments(leaves, sample, times)
         self._count(sample, bin_weight, bin_mask)
@@ -154,24 +149,23 @@ class ForestNumbers:
     def _count(
         self, sample: Sample, bin_weight: np.ndarray | None, bin_mask: np.ndarray | None, *, tails: bool = True
     ) -> None:
-        """Keep bins of ``sample.y``, the forest whose leaves count these bins, and the law bound to that forest.
+        """Keep bins of the numbers ``sample.y``, the forest whose leaves count these bins, and the law bound to it.
 
-        ``bin_weight`` and ``bin_mask`` are as for `_keep_forest`. If ``tails`` is False, long tails of the numbers get
-        no further bins.
+        ``bin_weight`` and ``bin_mask`` are as for `_keep_forest`. With ``tails``, long tails get further bins.
         """
         self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight, tails=tails)
         self.forest_ = self._count_bins(self.moments_.kept.trees, sample, bin_weight, bin_mask)
         self.bound_ = BoundLaw(self.moments_, self.bins_, self.forest_)
 
     def _count_residuals(self, answers: UnseenAnswers) -> None:
-        """Keep bins of the residuals of ``answers``, to which the law is fitted, in place of bins of targets."""
+        """Keep bins of z, the standardised residuals of ``answers``, in place of bins of targets."""
         moments, sample = answers.moments, answers.sample
         z = (sample.y - moments.mean) / self.law_.deviation(moments)
-        # Few rows are in a tail of z, and their shares would be learned from too few: intervals were 3 % worse.
+        # Without bins for tails of z, whose rows are too few to learn shares from: intervals were 3 % worse with them.
         self._count(sample._replace(y=z), answers.bin_weight, answers.bin_mask, tails=False)
 
     def _moments(self, leaves: LeafMeans, sample: Sample, times: np.ndarray | None) -> LeafMoments:
-        """Return the moments of ``leaves``; where these have no variances, they are made of the sample's rows.
+        """Return the moments of ``leaves``, by their own variances, or by the sample's rows if they have none.
 
         ``times``, ``[rows]`` or ``[rows trees]``, weighs the rows; None: all weigh alike.
         """
@@ -193,7 +187,7 @@ class ForestNumbers:
         codes = self.bins_.code(sample.y)
         empty_forest = Forest(
             trees=trees,
-            count_table=jax.device_put(np.zeros((1, n_bins), np.int32)),
+            count_table=jax.device_put(np.zeros((1, n_bins), np.int32)),  # one row, which all nodes share
             code=jax.device_put(np.zeros((trees.n_trees, trees.n_nodes), np.int32)),
             prior=jnp.full(n_bins, 1 / n_bins),
             n_samples=jnp.zeros(()),
@@ -204,8 +198,8 @@ class ForestNumbers:
     def _shares(self, forest: Forest | None, X: Any, mask: np.ndarray | None = None) -> np.ndarray:
         """Return the probabilities of the bins for instances X, ``[instances bins]``: means over the forest's trees.
 
-        A tree answers an instance if ``mask [instances trees]`` is True; None: all trees do. If ``forest`` is None,
-        there is a single bin, of probability 1.
+        A tree answers an instance if ``mask [instances trees]`` is True; None: all do. If ``forest`` is None, the only
+        bin has probability 1.
         """
         if forest is None:
             return np.ones((n_rows(X), 1))
@@ -213,9 +207,9 @@ class ForestNumbers:
         return np.asarray(cast(BoundForest, bound).probability(X, tree_mask=mask))
 
     def _answer_out_of_bag(self, grown: Grown) -> UnseenAnswers:
-        """Keep a forest with bags, and return the answers for its rows by their out-of-bag trees.
+        """Keep the forest of ``grown``, which has bags, and return answers for its rows by their out-of-bag trees.
 
-        ``grown`` has the forest and the rows that grew it. Raises a ValueError, or warns, if no row has such a tree.
+        If no row has such a tree, a law that needs residuals raises a ValueError, and ``"learned"`` warns.
         """
         model, sample = grown.model, grown.sample
         n = len(sample.y)
@@ -223,8 +217,10 @@ class ForestNumbers:
         mask = oob_mask(model, n, groups=sample.groups)
         times, bin_weight = in_bags(model, n, sample.weight)
         check_leaf_means(model, sample, times)  # a frozen forest may have been grown on other rows
-        self._keep_forest(grown, leaves, times, bin_weight, times > 0)
-        has_answer = mask.any(axis=1) & (np.ones(n, bool) if sample.weight is None else sample.weight > 0)
+        in_bag = times > 0
+        self._keep_forest(grown, leaves, times, bin_weight, in_bag)
+        has_weight = np.ones(n, bool) if sample.weight is None else sample.weight > 0
+        has_answer = mask.any(axis=1) & has_weight
         if not has_answer.any():
             problem = (
                 f"every one of {n} rows (or a copy of it) is in the bags of all {mask.shape[1]} trees, so no residual "
@@ -236,23 +232,20 @@ class ForestNumbers:
                 warn(f"{problem}: quantiles are those of the leaves' own targets. Grow more trees, on smaller bags.")
         rows = np.flatnonzero(has_answer)
         oob_sample = sample.part(rows)
+        oob_trees = mask[has_answer]
         leaf_moments: Any = self.moments_
-        moments = leaf_moments.answer(oob_sample.X, tree_mask=mask[has_answer])
         return UnseenAnswers(
-            moments=moments,
+            moments=leaf_moments.answer(oob_sample.X, tree_mask=oob_trees),
             sample=oob_sample,
-            p=self._shares(self.forest_, oob_sample.X, mask[has_answer]),
+            p=self._shares(self.forest_, oob_sample.X, oob_trees),
             bin_weight=None if bin_weight is None else bin_weight[has_answer],
-            bin_mask=times[has_answer] > 0,
+            bin_mask=in_bag[has_answer],
             rows=rows,
-            mask=mask[has_answer],
+            mask=oob_trees,
         )
 
     def _hold_out(self, grown: Grown, held_out: Sample) -> UnseenAnswers:
-        """Keep a forest, and return its answers for a sample of raw rows ``held_out``, which it has not seen.
-
-        ``grown`` has the forest and the rows that it was fitted to.
-        """
+        """Keep the forest of ``grown``, and return its answers for raw rows ``held_out``, which it has not seen."""
         leaves = leaf_means(grown.model)
         fitted = grown.sample
         held_out = grown.reading(held_out)
@@ -268,8 +261,8 @@ class ForestNumbers:
     def _cross_fit(self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool) -> UnseenAnswers:
         """Keep a forest, and return the answers for each fold of the sample by leaves that count the other folds alone.
 
-        If the forest came fitted, as ``frozen`` says, its trees answer all folds, and must not have seen any of the
-        rows. Otherwise the trees that answer a fold are grown by ``grow`` on the other folds.
+        A forest that came fitted (``frozen``), and must not have seen any of the rows, answers all folds by its own
+        trees. Otherwise the trees that answer a fold are grown by ``grow`` on the other folds.
         """
         whole = grow(sample)
         leaves = leaf_means(whole.model)
@@ -285,7 +278,7 @@ class ForestNumbers:
             if frozen:
                 leaf_rows = whole.sample.part(outside)
                 fold_rows = whole.sample.part(in_fold)
-                # Variances that the leaves keep are those of the rows that grew them: no row of the sample.
+                # Variances that the leaves keep come from rows outside of the sample, and so serve all folds.
                 moments = self.moments_ if has_variances else self._moments(leaves, leaf_rows, leaf_rows.weight)
             else:
                 grown = grow(sample.part(outside))
@@ -297,6 +290,7 @@ class ForestNumbers:
                 moments = self._moments(leaves, leaf_rows, leaf_rows.weight)
             p = self._shares(self._count_bins(leaves.trees, leaf_rows, leaf_rows.weight), fold_rows.X)
             fold_answers.append((*moments.answer(fold_rows.X), p))
-        row_order = np.argsort(np.argsort(fold, kind="stable"), kind="stable")  # from fold after fold to the sample's
+        by_fold = np.argsort(fold, kind="stable")  # rows as the answers stand, fold after fold
+        row_order = np.argsort(by_fold, kind="stable")  # the inverse permutation: back to the sample's order
         *moments, p = (np.concatenate(arrays)[row_order] for arrays in zip(*fold_answers, strict=True))
         return UnseenAnswers(Moments(*moments), whole.sample, p, bin_weight=sample.weight, bin_mask=None)

@@ -74,15 +74,15 @@ class UnseenAnswers(NamedTuple):
 def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the weight of each row in the bag of each tree ``[rows trees]``, and a weight of each row ``[rows]``.
 
-    ``model`` was fitted to ``n`` rows with the sample weights ``weight [rows]``, or None. The second array has the
-    weights by which leaves are to count the rows of a bag, each once; it is None without sample weights.
+    ``model`` was fitted to ``n`` rows with sample weights ``weight [rows]``, or None. The second array, None without
+    sample weights, has the weights by which leaves are to count the rows of a bag, each once.
     """
     times = np.stack([np.bincount(bag, minlength=n) for bag in model.estimators_samples_], axis=1).astype(float)
     if weight is None:
         return times, None
     bag_size = times.sum(axis=0)
-    # Before 1.9 scikit-learn drew rows alike, and weighed those in a bag; since then it draws them by weight, and each
-    # weighs 1, so that a bag weighs its size. All bags are compared: before, too, one might weigh its size.
+    # Before 1.9 scikit-learn drew rows alike, and weighed those in a bag. Since then it draws them by weight, and each
+    # weighs 1, so that every bag weighs its size; before, only single bags did, by chance.
     bag_weight = [member.tree_.weighted_n_node_samples[0] for member in model.estimators_]
     if not np.allclose(bag_weight, bag_size):
         return times * weight[:, None], weight
@@ -92,24 +92,26 @@ def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, 
 
 
 def _in_bag_shares(p: np.ndarray, size: int, with_replacement: bool) -> np.ndarray:
-    """Return the probability of each row to be in a bag, ``[rows]``.
+    """Return the probability of each row to be in a bag of ``size`` rows, ``[rows]``.
 
-    A bag has ``size`` rows, drawn by the probabilities p ``[rows]``, ``with_replacement`` or each row at most once.
+    They are drawn by the probabilities p ``[rows]``, ``with_replacement`` or each row at most once.
     """
     if with_replacement:
         with np.errstate(divide="ignore"):
             return -np.expm1(size * np.log1p(-p))  # 1 - (1 - p)^size
-    # Rows that come at the rates p, each once: 1 - exp(-t p) of them have come by the time t at which a bag is full.
+    # Let a row come at the rate p: by time t it has come with probability 1 - exp(-t p). The bag is full at the t at
+    # which `size` rows are expected. Newton's method finds it from below: the expected number is concave in t.
     t = 0.0
-    for _ in range(NEWTON_STEPS):  # from below, since the number of rows is concave in t
-        t += (size - np.sum(-np.expm1(-t * p))) / max(p @ np.exp(-t * p), 1e-300)
+    for _ in range(NEWTON_STEPS):
+        n_come = np.sum(-np.expm1(-t * p))
+        t += (size - n_come) / max(p @ np.exp(-t * p), 1e-300)  # by the slope, kept above 0
     return -np.expm1(-t * p)
 
 
 def refuse_seen_rows(model: Any, trees: Trees, sample: Sample, why: str | None = None) -> None:
     """Raise a ValueError if a frozen ``model`` with these ``trees`` seems to have been grown on the sample's rows.
 
-    ``why`` is evidence that the caller already has, as a clause of the message; None without evidence.
+    ``why``, a clause of the message, is evidence that the caller has already; None: it is looked for here.
     """
     if why := why or _how_known(model, trees, sample):
         raise ValueError(
@@ -121,10 +123,7 @@ def refuse_seen_rows(model: Any, trees: Trees, sample: Sample, why: str | None =
 
 
 def _how_known(model: Any, trees: Trees, sample: Sample) -> str | None:
-    """Return evidence, as a clause of a message, that a model was grown on many of the sample's rows; None without any.
-
-    ``trees`` are those of the model.
-    """
+    """Return evidence, as a clause of a message, that the model with these ``trees`` grew on many of the rows."""
     n = len(sample.y)
     estimators = getattr(model, "estimators_", [model])
     values = encode_rows(sample.X, trees.columns).values
@@ -135,8 +134,10 @@ def _how_known(model: Any, trees: Trees, sample: Sample) -> str | None:
     if not all(hasattr(member, "tree_") for member in estimators):
         return None
     try:
-        bags = has_bags(model) and oob_mask(model, n) is not None  # of a sample with the same number of rows
-        times = in_bags(model, n, sample.weight)[0] if bags else np.ones((n, len(estimators)))
+        times = np.ones((n, len(estimators)))
+        if has_bags(model):
+            oob_mask(model, n)  # raises unless the model was fitted to n rows
+            times, _ = in_bags(model, n, sample.weight)
         check_leaf_means(model, sample, times)
         return "they give the sizes and means of its leaves"
     except OtherRowsError:
@@ -147,7 +148,7 @@ def _how_known(model: Any, trees: Trees, sample: Sample) -> str | None:
 def check_leaf_means(model: Any, sample: Sample, times: np.ndarray) -> None:
     """Raise an `OtherRowsError` unless the sample's rows give the leaves of the model their sizes and means.
 
-    ``times [rows trees]`` is the weight of each row in each tree's bag. The first, middle and last tree are compared.
+    ``times [rows trees]`` is a row's weight in a tree's bag. The first, middle and last tree alone are compared.
     """
     rows = encode_rows(sample.X, Columns(np.shape(sample.X)[1])).values
     rows = rows.matrix() if isinstance(rows, SparseRows) else np.asarray(rows)
@@ -155,7 +156,8 @@ def check_leaf_means(model: Any, sample: Sample, times: np.ndarray) -> None:
     for t in sorted({0, len(estimators) // 2, len(estimators) - 1}):
         estimator = estimators[t]
         tree = estimator.tree_
-        features = model.estimators_features_[t] if hasattr(model, "estimators_features_") else slice(None)
+        has_subsets = hasattr(model, "estimators_features_")  # each tree of a bag reads its own features
+        features = model.estimators_features_[t] if has_subsets else slice(None)
         leaf = tree.apply(rows[:, features])
         leaf_weight = np.bincount(leaf, times[:, t], tree.node_count)
         is_leaf = tree.children_left < 0
@@ -180,7 +182,7 @@ def split(sample: Sample, size: float, seed: Any) -> tuple[Sample, Sample]:
 
     Rows of a group go into the same sample. Raises a ValueError if one of the samples would have no rows.
     """
-    first_rows = np.arange(len(sample.y)) if sample.groups is None else first_of_each(sample.groups)
+    first_rows = np.arange(len(sample.y)) if sample.groups is None else first_of_each(sample.groups)  # one a group
     try:
         fitted, held_out = cast(Any, train_test_split(first_rows, test_size=size, random_state=seed))
     except ValueError as error:

@@ -16,15 +16,12 @@ _VALUE_LIBRARIES = ("xgboost", "lightgbm", "catboost")  # libraries whose leaves
 
 
 def n_trees_of(model: Any, n_classes: int = 2) -> int:
-    """Return the number of trees that a model, fitted or not, has for ``n_classes`` classes, as its parameters say.
-
-    The number is 1 if the parameters tell no number from 1 on.
-    """
+    """Return the number of trees that a model, fitted or not, has for ``n_classes`` classes; 1 if that is unknown."""
     n_rounds = n_estimators(model)
     trees_per_round = getattr(model, "num_parallel_tree", None) or 1  # of XGBoost
     has_vectors = getattr(model, "multi_strategy", None) == "multi_output_tree"  # a tree for all classes
     if n_classes > 2 and library_of(model) in ("xgboost", "lightgbm") and not has_vectors:
-        trees_per_round *= n_classes
+        trees_per_round *= n_classes  # a tree for each class
     is_number = isinstance(n_rounds, int | np.integer) and n_rounds > 0
     return int(n_rounds) * trees_per_round if is_number else 1
 
@@ -93,7 +90,7 @@ def trees_agree(first: Forest, second: Forest) -> bool:
 def check_model_counts(counts: str, model: Any, forest: Forest | None = None) -> None:
     """Raise a ValueError if ``counts`` is "inbag" and the leaves of the model hold no counts.
 
-    ``forest`` is the fitted model's; None for a model that is not fitted, whose library then tells what leaves hold.
+    ``forest`` is the fitted model's, or None for an unfitted model, whose library then tells what leaves hold.
     """
     holds_none = library_of(model) in _VALUE_LIBRARIES if forest is None else not holds_counts(forest)
     if counts == "inbag" and holds_none:

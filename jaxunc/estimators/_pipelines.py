@@ -58,7 +58,7 @@ def check_steps(model_or_pipeline: Any, forest: Any) -> None:
 
 
 def check_model(model_or_pipeline: Any, forest: Any, *, fitted: bool) -> None:
-    """Raise a TypeError unless a model, or a pipeline and its last step, can be fitted as a forest of classes.
+    """Raise a TypeError unless a model or pipeline can be fitted as a forest of classes.
 
     ``forest`` is the last step of a pipeline, or the model itself. If it came ``fitted``, only the steps are checked.
     """
@@ -91,8 +91,8 @@ def _name(model: Any) -> str:
 def without_transform(estimator: Any) -> tuple[Opened, TransformedTargetRegressor | None]:
     """Return (model, transform): an estimator without its `TransformedTargetRegressor`, and this transform, or None.
 
-    The estimator is taken out of its wrappers, as by `opened`. The regressor inside of the transform takes the
-    transform's place, which may be the last step of a pipeline.
+    The model is taken out of its wrappers, as by `opened`. The transform may be the last step of a pipeline; the
+    regressor inside of it takes its place.
     """
     model = opened(estimator)
     transform = model.forest
@@ -103,11 +103,11 @@ def without_transform(estimator: Any) -> tuple[Opened, TransformedTargetRegresso
     regressor = getattr(transform, "regressor_", transform.regressor) if frozen else transform.regressor
 
     def replace_last(part: Any) -> Any:
-        """Return a model or pipeline with the regressor (frozen if ``part`` came fitted) in place of its last step."""
+        """Return a model or pipeline with the regressor, frozen if the estimator is, in place of its last step."""
         part = opened(FrozenEstimator(part) if frozen else part).whole
         if not isinstance(part, Pipeline):
             return FrozenEstimator(regressor) if frozen else regressor
-        name, last = part.steps[-1]
+        name, last = part.steps[-1]  # which may be a pipeline in turn
         return Pipeline([*part.steps[:-1], (name, replace_last(last))], memory=part.memory)
 
     whole = opened(replace_last(model.whole))
@@ -174,7 +174,7 @@ def rounds(model: Any) -> int | None:
     if library == "catboost":
         return _first_of(CATBOOST_ROUNDS, params) or 1000  # its default
     if library == "xgboost":
-        is_forest = "RF" in _name(model)
+        is_forest = "RF" in _name(model)  # XGBRFClassifier, XGBRFRegressor
         return 1 if is_forest else params.get("n_estimators") or 100  # None stands for 100
     if library == "lightgbm":
         kind = _first_of(("boosting", "boost", "boosting_type"), params)
@@ -200,9 +200,9 @@ def reads_categories(model: Any, X: Any) -> bool:
 
 
 def copy_steps(model_or_pipeline: Any) -> Steps:
-    """Return a copy of the fitted transformers of a pipeline, so that another fit of the pipeline changes no answer.
+    """Return a copy of a pipeline's fitted transformers (or these, if they cannot be copied); none without a pipeline.
 
-    Transformers that cannot be copied are returned themselves. A model without a pipeline has none.
+    Another fit of the pipeline then changes no answer.
     """
     try:
         return copy.deepcopy(steps_of(model_or_pipeline))
@@ -238,7 +238,7 @@ def _request_weights(pipeline: Any, sample_weight: Any) -> dict[str, Any]:
 
 def column_types(X: Any) -> tuple[str, ...] | None:
     """Return narwhals' name of each column's type; None for rows that are neither a frame nor an array of numbers."""
-    if getattr(X, "ndim", 0) == 2 and not hasattr(X, "columns") and X.dtype.kind in "fiub":
+    if getattr(X, "ndim", 0) == 2 and not hasattr(X, "columns") and X.dtype.kind in "fiub":  # an array of numbers
         if X.dtype.kind == "b":
             name = "Boolean"
         elif X.dtype.kind == "u":
@@ -286,8 +286,7 @@ def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions:
 
     Such columns of pandas become floats, or objects for words. ``names`` and ``types`` are those of all raw columns of
     the fit, and ``positions`` those of the columns that are read. Raises a TypeError if one of these is of another
-    `family` than in the fit. Transformers refuse absent columns themselves, except for a frame without rows, for which
-    this function raises a ValueError.
+    `family` than in the fit, and a ValueError if one is absent from a frame without rows.
     """
     frame = _frame_of(X)
     if frame is None:
@@ -297,7 +296,7 @@ def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions:
     for j in positions:
         name = names[j]
         if name not in present:
-            if not len(frame):
+            if not len(frame):  # with rows, the transformers refuse absent columns themselves
                 raise ValueError(f"columns are missing: {sorted({names[j] for j in positions} - present)}")
             continue
         expected = family(types[j])
@@ -310,9 +309,9 @@ def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions:
                 f"Pass {expected}, such "
                 f"as by frame[{name!r}].astype({'str' if expected == 'words' else 'float'!r})."
             )
-        # pandas gives a column of missing values alone any type.
-        has_type = raw_type != _ANY_TYPE or expected == "dates" or not hasattr(X, "iloc")
-        if not has_type and frame[name].null_count() == len(frame) > 0:
+        # pandas alone gives a column of missing values another type than before; columns of dates are left as they are.
+        may_lack_type = raw_type == _ANY_TYPE and hasattr(X, "iloc") and expected != "dates"
+        if may_lack_type and frame[name].null_count() == len(frame) > 0:
             typed_columns[name] = np.full(len(frame), np.nan, float if expected == "numbers" else object)
     return X.assign(**typed_columns) if typed_columns else X
 
@@ -320,8 +319,8 @@ def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions:
 def columns_read(steps: Steps, names: Sequence[str] | None, number: int) -> tuple[int, ...]:
     """Return the positions of the raw columns that the ``steps`` of a pipeline read, among ``number`` columns.
 
-    They are those that a `ColumnTransformer`, as the first step, names and does not drop. All columns are read if there
-    is no such step, if columns have no ``names``, or if the step selects by position.
+    They are those that a `ColumnTransformer` as the first step names and does not drop. All columns are read without
+    such a step or without ``names``, and if the step selects by position.
     """
     first_step = steps[0][1] if steps else None
     while isinstance(first_step, Pipeline) and first_step.steps:
@@ -338,6 +337,6 @@ def columns_read(steps: Steps, names: Sequence[str] | None, number: int) -> tupl
         if not all(isinstance(name, str) for name in selection):
             return all_positions  # it selects by position, among all columns
         names_read |= set(selection)
-    if not names_read <= set(names):
+    if not names_read <= set(names):  # the step was fitted on columns of other names
         return all_positions
     return tuple(j for j in all_positions if names[j] in names_read)

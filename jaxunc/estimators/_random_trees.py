@@ -127,29 +127,14 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
     def fit(
         self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None
     ) -> "RandomDecisionTreesClassifier":
-        """Grow the trees, and bind the combiner.
-
-        Parameters
-        ----------
-        X
-            Instances ``[instances features]``, NumPy or pandas.
-        y
-            Their labels.
-        sample_weight
-            Weights of the instances ``[instances]``, ≥ 0, for counting.
-
-        Returns
-        -------
-        self
-            The fitted classifier.
-        """
+        """Grow trees on rows ``X``, count labels ``y`` by ``sample_weight`` ≥ 0 in leaves, and bind the combiner."""
         self._check_parameters()
         X, y = validate_mixed(self, X, y, reset=True)
         check_classification_targets(y)
         X, y, weight, _ = drop_weightless_rows(X, y, check_weights(sample_weight, X), groups=None)
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
-        # A wrong combiner is refused before the work of growing.
+        # A combiner, made only to refuse a wrong one before the work of growing.
         self._make_combiner(np.full(len(classes), 1 / len(classes)), n_samples=len(y), n_trees=1)
         self._columns = fit_columns(X, self.nominal)
         self.nominal_ = self._columns.is_nominal
@@ -201,14 +186,9 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         return combiner_for(self.combiner, self.combiner_options, prior, n_samples=n_samples, n_trees=n_trees)
 
     def encode(self, X: InstancesLike) -> np.ndarray:
-        """Return X as trees test it: float32 ``[instances features]``, nominal values as codes, -1 for unseen values.
+        """Return ``X`` as trees test it: float32 ``[instances features]``, nominal values as codes, -1 for unseen ones.
 
         There is no need to encode X for ``forest_``, which knows the columns' levels.
-
-        Parameters
-        ----------
-        X
-            Instances ``[instances features]``, NumPy or pandas, with the columns of the fit.
         """
         check_fitted(self, "forest_")
         return self._encode(validate_mixed(self, X, reset=False))
@@ -233,7 +213,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
             check_held_out(self.forest_, self.forest_, self._instances(X), y, advice=advice)
 
     def _encode(self, X) -> np.ndarray:
-        """Return rows X, with codes for levels, ``[instances features]``; a ValueError for NaN that trees refuse."""
+        """Return rows X as float32, with codes for levels; raise a ValueError for NaN that trees refuse."""
         values, missing = encode_instances(plain_numbers(X, self._columns.levels is not None), self._columns)
         if missing and self._chosen["missing"] == "error":
             row, column = map(int, np.argwhere(np.isnan(values))[0])

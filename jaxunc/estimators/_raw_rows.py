@@ -82,7 +82,7 @@ class ReadsRows:
             else:
                 X = self._transform(X) if columns.looks_up else self._transform_to_numbers(X)
             check_consistent_length(X, y)
-        elif columns is not None and columns.looks_up:
+        elif columns is not None and columns.looks_up:  # rows stay as they are: trees look up words, or read float64
             X = as_csr(X, for_sklearn=True) if is_sparse(X) else plain_table(X)
             y = column_or_1d(check_labels(self, y))
             check_consistent_length(X, y)
@@ -102,7 +102,7 @@ class ReadsRows:
         names = getattr(model_or_pipeline, "feature_names_in_", None)
         types = None if X is None else column_types(X)
         if names is None and X is not None:
-            validate_data(self, X, reset=True, skip_check_array=True)
+            validate_data(self, X, reset=True, skip_check_array=True)  # only keeps number and names
             self._raw_types = types
             return
         if not hasattr(model_or_pipeline, "n_features_in_"):
@@ -113,7 +113,7 @@ class ReadsRows:
         self.n_features_in_ = int(model_or_pipeline.n_features_in_)
         if names is not None:
             self.feature_names_in_ = np.asarray(names)
-            # The columns of X may be in another order, and lack some that were fitted.
+            # X may have its columns in another order, and lack some, whose type is then "Object": any.
             type_of_name = dict(zip(map(str, getattr(X, "columns", ())), types or (), strict=False))
             types = tuple(type_of_name.get(name, "Object") for name in names.tolist()) if type_of_name else None
         self._raw_types = types
@@ -141,8 +141,8 @@ class ReadsRows:
         """Return the output of the pipeline's steps for raw rows X, as the fitted trees read it."""
         X = known_to_sklearn(X)
         columns = self._tested_columns
-        # Most transformers refuse a table without rows; `_restore_types` refuses one that lacks columns.
-        if n_rows(X) == 0 and n_rows(self._restore_types(X)) == 0:
+        if n_rows(X) == 0:  # most transformers refuse a table without rows
+            self._restore_types(X)  # refuses one that lacks columns
             return np.zeros((0, columns.number), np.float32)
         rows = self._transform(X)
         if columns.looks_up:
@@ -151,13 +151,10 @@ class ReadsRows:
         return rows if self._reads_given or is_sparse(rows) else np.asarray(rows)
 
     def _rows_of_model(self, rows: Any) -> Any:
-        """Return ``rows``, the output of a pipeline's steps, as its model reads them.
-
-        They are checked. Their values become numbers unless the model reads categories itself.
-        """
+        """Return ``rows``, a pipeline's output, as its model reads them: unchanged if `_reads_given`, else numbers."""
         if self._reads_given and reads_categories(self._model()[0], rows):
             return rows
-        numbers = self._check_numbers(rows)
+        numbers = self._check_numbers(rows)  # also where the numbers are not returned, to refuse words
         return rows if self._reads_given else numbers
 
     def _transform(self, X: Any) -> Any:
@@ -176,10 +173,7 @@ class ReadsRows:
         return self._check_numbers(self._transform(X))
 
     def _check_numbers(self, rows: Any) -> Any:
-        """Return ``rows``, the output of a pipeline's steps, as numbers.
-
-        Raises a ValueError for words, and for NaN if the model's trees do not read NaN.
-        """
+        """Return ``rows``, a pipeline's output, as numbers; raise a ValueError for words, or NaN that trees refuse."""
         try:
             return validate_numbers(self, rows, reset=False, from_pipeline=True, **self._data_checks())
         except ValueError as error:
@@ -193,8 +187,7 @@ class ReadsRows:
     def _fit_copy(self, model_or_pipeline: Any, data: tuple[Any, ...], seed: Any) -> tuple[Any, Any]:
         """Return a fitted copy of a model or pipeline, and the rows that its forest was fitted to.
 
-        ``data`` is a tuple (rows, labels or targets, weights or None). A ``seed`` that is not None draws the forest's
-        random state.
+        ``data`` is (rows, labels or targets, weights or None). A ``seed`` that is not None draws the random state.
         """
         X, y, sample_weight = data
         model_or_pipeline = cast(Any, clone(model_or_pipeline))
@@ -214,10 +207,10 @@ class ReadsRows:
         return model_or_pipeline, X
 
     def _transform_all(self, model_or_pipeline: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
-        """Return the output, for all rows X, of a pipeline's transformers that are fitted to all rows.
+        """Return the output, for all rows X, of copies of a pipeline's transformers that are fitted to all rows.
 
-        In this output copies of rows are looked for before a split. ``model_or_pipeline`` stays unfitted. Return X
-        itself if there are no transformers, or ``groups`` are given, so that nobody looks for copies.
+        Copies of rows are looked for in it before a split. Return X itself if there are no transformers, or no copies
+        are looked for, since ``groups`` are given.
         """
         if not self._steps or groups is not None:
             return X
@@ -226,10 +219,7 @@ class ReadsRows:
         return self._rows_of_model(transformed(steps_of(model_or_pipeline), X))
 
     def __sklearn_tags__(self):
-        """Return scikit-learn's tags: whether rows may hold NaN, and may be sparse, as the model or pipeline says.
-
-        A pipeline may always be given NaN.
-        """
+        """Return scikit-learn's tags: whether rows may hold NaN (of a pipeline always), and may be sparse."""
         tags = cast(Any, super()).__sklearn_tags__()
         tags.input_tags.allow_nan = self._settings["allows_nan"]
         model_or_pipeline, model, _ = self._open()

@@ -124,20 +124,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
 
     @as_transaction
     def fit(self, X: InstancesLike, y: LabelsLike) -> "TransductiveTreeClassifier":
-        """Store the training set, sorted by every numeric feature.
-
-        Parameters
-        ----------
-        X
-            Instances ``[instances features]``, NumPy or pandas.
-        y
-            Their labels.
-
-        Returns
-        -------
-        self
-            The fitted classifier.
-        """
+        """Store the training set: ``X [instances features]``, sorted by every numeric feature, and labels ``y``."""
         self._check_parameters()
         X, y = validate_mixed(self, X, y, reset=True)
         check_classification_targets(y)
@@ -163,7 +150,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         """Return the combiner of the parameter ``combiner``, or None for the mean of Laplace's estimates.
 
         ``y`` holds the training labels, and ``classes`` the distinct ones. Raises a ValueError for a combiner without
-        probabilities, or one that reads further counts.
+        probabilities, or one that reads counts of several kinds.
         """
         if self.combiner is None:
             return None
@@ -195,9 +182,9 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         self.bound_ = BoundSample(sample, combiner, **choices, progress=self.progress)
 
     def leaf_counts(self, X: InstancesLike) -> np.ndarray:
-        """Return the class counts of the leaf of each instance of ``X``, for each label with which it is inserted.
+        """Return the class counts ``[instances labels classes]`` of the leaf of each instance of ``X``.
 
-        The array is ``[instances labels classes]``; the counts hold the inserted instance.
+        Each label stands for the tree that is grown with the instance and this label; the leaf counts the instance.
         """
         check_fitted(self, "classes_")
         self.bound_.progress = self.progress
@@ -323,22 +310,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     def fit(
         self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None
     ) -> "TransductiveClassifier":
-        """Keep the training set, and fit a copy of the estimator on it.
-
-        Parameters
-        ----------
-        X
-            Instances ``[instances features]``.
-        y
-            Their labels.
-        sample_weight
-            Weights ``[instances]`` for every fit, if the estimator takes weights. 0 leaves an instance out.
-
-        Returns
-        -------
-        self
-            The fitted classifier.
-        """
+        """Keep the training set ``X``, ``y`` but for rows of ``sample_weight`` 0, and fit a copy of the estimator."""
         self._check_parameters(weighted=sample_weight is not None)
         y = np.asarray(validate_data(self, y=check_labels(self, y)))  # first, since it drops kept names of columns
         X = self._data(X, reset=True)
@@ -384,24 +356,10 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return self.classes_[best]
 
     def predict_interval(self, X: InstancesLike, *, s: float | None = None) -> Interval:
-        """The least and the largest probability of each class ``[instances classes]`` among the models of all labels.
+        """Return each class's least and largest probability ``[instances classes]`` among the models of all labels.
 
-        Parameters
-        ----------
-        X
-            Instances, as for `predict`.
-        s
-            Must be None: a strength belongs to counts of leaves, which this classifier does not have.
-
-        Returns
-        -------
-        Interval
-            ``.lower`` and ``.upper``, widened to hold `predict_proba`.
-
-        Raises
-        ------
-        ValueError
-            If ``s`` is given.
+        They are ``.lower`` and ``.upper``, widened to hold `predict_proba`. Raises a ValueError if ``s`` is given: a
+        strength belongs to counts of leaves, which this classifier does not have.
         """
         if s is not None:
             raise ValueError(f"s={s!r:.20} belongs to counts of leaves, which TransductiveClassifier has none of.")
@@ -411,37 +369,20 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     def predict_uncertainty(
         self, X: InstancesLike, kind: Literal["entropy", "plausibility", "interval"] = "entropy"
     ) -> Uncertainty:
-        """Total, aleatoric and epistemic uncertainty by entropy, in bits, ``[instances]`` each.
+        """Return total, aleatoric and epistemic uncertainty by entropy, in bits, ``[instances]`` each.
 
-        Parameters
-        ----------
-        X
-            Instances, as for `predict`.
-        kind
-            Must be ``"entropy"``: other kinds belong to counts of leaves, which this classifier does not have.
-
-        Returns
-        -------
-        Uncertainty
-            ``.total``, the entropy of the models' mean; ``.aleatoric``, the mean of the models' entropies; and the
-            difference ``.epistemic``.
-
-        Raises
-        ------
-        ValueError
-            If ``kind`` is not ``"entropy"``.
+        ``.total`` is the entropy of the mean of the models of all labels, ``.aleatoric`` the mean of their entropies,
+        and ``.epistemic`` the difference. Raises a ValueError unless ``kind`` is ``"entropy"``: other kinds belong to
+        counts of leaves, which this classifier does not have.
         """
         check_one_of("kind", kind, ("entropy",))
         answers = self.predict_proba_by_label(X)
         total = _entropy(answers.mean(axis=1))
-        aleatoric = np.minimum(_entropy(answers).mean(axis=1), total)  # rounding may put it above
+        aleatoric = np.minimum(_entropy(answers).mean(axis=1), total)  # which it exceeds by rounding alone
         return Uncertainty(total, aleatoric, total - aleatoric)
 
     def _plain_state(self) -> dict[str, Any]:
-        """Return the attributes by name, as skops and its like write them, which must know the estimator's class.
-
-        Raises a TypeError if the training set is a pandas frame, which such writers do not know.
-        """
+        """Return the attributes by name for writers such as skops; raise a TypeError if a pandas frame was fitted."""
         state = self._attributes()
         _, training_rows, *_ = state.get("_sample", (None, None))
         if hasattr(training_rows, "iloc"):
@@ -485,7 +426,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     def _data(self, X: Any, *, reset: bool) -> Any:
         """Return rows X for the estimator, checked: a pandas frame, a sparse matrix in CSR form, else an array.
 
-        With ``reset`` the names and the number of columns are kept, else they are compared with those of the fit.
+        With ``reset`` the names and the number of columns are kept, else compared with those of the fit.
         """
         X = X if is_sparse(X) else plain_table(X)
         if isinstance(X, Frame):
@@ -497,7 +438,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
             checks: dict[str, Any] = {"skip_check_array": True}
         else:
             checks = {"dtype": None, "ensure_all_finite": False, "accept_sparse": "csr"}
-            checks |= {"ensure_min_samples": int(reset)}
+            checks |= {"ensure_min_samples": int(reset)}  # a fit needs a row, an answer none
         data: Any = validate_data(self, X, reset=reset, **checks)
         return data.tocsr() if scipy.sparse.issparse(data) else data
 
@@ -507,10 +448,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return RowsOfFit(self._hash_rows(X, y))
 
     def _hash_rows(self, X: Any, y: Any) -> np.ndarray:
-        """Return a hash of each row of X with its label in y, ``[rows]``.
-
-        X is what the user passes. Its values become codes by the columns of the training set.
-        """
+        """Return a hash of each raw row of X with its label in y, ``[rows]``; the fit's columns code its values."""
         rows = self._restore_frame(self._data(X, reset=False))
         sample: Any = self._sample[1]
         if scipy.sparse.issparse(rows):
@@ -520,9 +458,9 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return row_hashes(encode_instances(rows, fit_columns(sample)).values, position)
 
     def _restore_frame(self, X: Any) -> Any:
-        """Return rows X; an array of numbers as a pandas frame if the training set was one.
+        """Return rows X, which become a frame like the training set if that is one of pandas.
 
-        Raises a TypeError for any other array if the training set was a frame.
+        Raises a TypeError if they cannot, since X is sparse or holds anything but numbers.
         """
         sample: Any = self._sample[1]
         if not hasattr(sample, "iloc") or hasattr(X, "iloc"):
@@ -543,9 +481,8 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
 def combine_labels(answers: np.ndarray, combine: str) -> np.ndarray:
     """Return class probabilities ``[instances classes]``, made of those of one model for each inserted label.
 
-    ``answers [instances labels classes]`` are the models' probabilities. ``combine`` is ``"mean"`` for the models'
-    mean, or ``"pnml"`` for the probability of each label by its own model, divided by the sum of these. Where the sum
-    is 0, ``"pnml"`` is the mean, too.
+    ``answers [instances labels classes]`` are the models' probabilities. ``combine`` is ``"mean"``, or ``"pnml"`` for
+    the probability of each label by its own model, divided by the sum of these; where that is 0, the mean.
     """
     mean = answers.mean(axis=1)
     if combine == "mean":
@@ -586,8 +523,8 @@ def _rows(X: Any, positions: Any) -> Any:
 def _answer_part(template, X, y, weights, classes, part) -> np.ndarray:
     """Return class probabilities of the instances in ``part`` by each inserted label, ``[instances labels classes]``.
 
-    For each instance and label, a copy of ``template`` is fitted to the training set ``X``, ``y``, ``weights`` (or
-    None) and this instance with this label, and answers the instance. The labels are those of ``classes``.
+    For each instance and each label in ``classes`` a copy of ``template`` answers the instance. It is fitted to the
+    training set ``X``, ``y``, ``weights`` (or None) and, beside it, the instance with the label.
     """
     answers = np.empty((part.shape[0], len(classes), len(classes)))
     if weights is not None:
@@ -611,7 +548,7 @@ def _append_row(X: Any, x: Any) -> Any:
         # pandas joins columns of other categories as plain values, which a model would read as numbers or words.
         for name, dtype in X.dtypes.items():
             if isinstance(dtype, pd.CategoricalDtype) and x[name].dtype != dtype:
-                new_values = [value for value in x[name].dropna() if value not in dtype.categories]
+                new_values = [value for value in x[name].dropna() if value not in dtype.categories]  # one at most
                 categories = dtype.categories.append(pd.Index(new_values, dtype.categories.dtype))
                 joined[name] = pd.Categorical(joined[name], categories, dtype.ordered)
         return joined

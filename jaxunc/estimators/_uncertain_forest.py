@@ -82,10 +82,11 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     law
         ``"learned"``: w and the floor have the best score on unseen rows. ``"residuals"``: w = 1, the floor is
         learned. ``"bins"``: w = 0, a quantile regression forest. ``"conformal"``: w = 1, a fixed floor, and z at the
-        ranks of conformal prediction. ``"neighbours"``: the floor is learned, and z are those of the rows in the leaves
-        that x reaches, which weigh as in the mean of the leaves' shares. For boosted models ``"learned"`` chooses the
-        strength of the steps, the number of trees that have steps, and the floor; ``"residuals"`` has one s for all
-        rows; ``"conformal"`` learns s as ``"learned"`` does and takes ranks; the other two are refused.
+        ranks of conformal prediction. ``"neighbours"``: the floor is learned, and z are residuals of the rows in the
+        leaves that x reaches; a row weighs the mean, over trees, of its share of the leaf. For boosted models
+        ``"learned"`` chooses the strength of the steps, the number of trees that have steps, and the floor;
+        ``"residuals"`` has one s for all rows; ``"conformal"`` learns s as ``"learned"`` does and takes ranks; the
+        other two are refused.
     counts
         Which rows give residuals. ``"oob"``: all, by their out-of-bag trees. ``"held_out"``: rows that the model has
         not seen; a part of the data, or all of it if the model comes fitted. ``"cross_fit"``: all, each by a model like
@@ -167,9 +168,9 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     (or the largest weight, if that is smaller). Weights that are all equal count as none. Rows that every tree has seen
     are left out of the law; where there are no others, the learned law is that of the bins, with a warning.
 
-    ``law="neighbours"`` weighs z as the mean of the leaves' shares does. Leaves count the rows of their tree's
-    bag, with ``"cross_fit"`` all rows, with ``"held_out"`` those held out; where a leaf has none, all bins have equal
-    shares. Where residuals nearby have one sign, the median lies off the mean.
+    With ``law="neighbours"`` leaves count the rows of their tree's bag, with ``"cross_fit"`` all rows, with
+    ``"held_out"`` those held out; where a leaf has none, all bins have equal shares. Where residuals nearby have one
+    sign, the median lies off the mean.
 
     **Boosted models.** With ``law="conformal"`` s is learned from other rows than those that are ranked: with
     ``counts="held_out"`` by cross-fitting within the fitted part, with a frozen model from half of the rows. Refits
@@ -269,7 +270,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return without_transform(self._default_model() if self.estimator is None else self.estimator)[0]
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
-        """Fit as `fit` does, with its arguments; but after an error this object may hold parts of two fits."""
+        """Fit as `fit` does, which sees to it that an error leaves no parts of two fits behind."""
         model_or_pipeline, model, frozen = self._open()
         self._check_parameters()
         boosted = is_boosted(model, frozen)
@@ -279,7 +280,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         self._chosen = self._choices()
         self._steps = copy_steps(model_or_pipeline) if frozen else steps_of(model_or_pipeline)
         self._raw_types = None
-        # These models may read names, categories, or more digits than the checked arrays have.
+        # Such models may read names, categories, or more digits than the checked arrays have.
         self._reads_given = frozen or bool(self._steps) or reads_categories(model, X)
         X = self._as_given(X) if self._reads_given else X
         values, target = self._validate(X, y, model_or_pipeline if frozen else None)
@@ -321,13 +322,13 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     def _check_targets(self, target: np.ndarray) -> dict[str, Any]:
         """Return the fields ``support`` and ``step`` of a law by name, as the parameter ``support`` says.
 
-        Raises a ValueError for a target ``[rows]`` outside of the support. It is also raised unless all targets, and
-        the support's upper end, lie a whole number of steps from its lower end (from 0 if that is infinite).
+        Raises a ValueError if a target ``[rows]`` is outside of the support, or off its steps, or if its upper end is.
+        Steps count from the support's lower end, or from 0 if that is infinite.
         """
         (low, high), step = self._support()
         start = low if np.isfinite(low) else 0.0
-        # Here, and not in `_support`, which loaded estimators pass, too: former versions took such an end.
-        if step and (high - start) % step > 0:  # without an end this compares NaN, and is False
+        # Not in `_support`, which loaded estimators pass, too: former versions took such an end.
+        if step and (high - start) % step > 0:  # for an infinite end this compares NaN, and is False
             raise ValueError(
                 f"support={self.support!r:.60} ends at {high:g}, which steps of {step:g} from {start:g} on do not "
                 f"reach; end it at {high - (high - start) % step:g}."
@@ -339,7 +340,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
                 "row out."
             )
         support = {"support": (low, high), "step": step}
-        if step and (is_off := target != LEAVES_ALONE._replace(**support).on_grid(target)).any():
+        law = LEAVES_ALONE._replace(**support)  # any law, to round targets to the nearest possible ones
+        if step and (is_off := target != law.on_grid(target)).any():
             row = int(np.argmax(is_off))
             raise ValueError(
                 f"y holds {target[row]:g} in row {row}, which steps of {step:g} do not reach by "
@@ -350,23 +352,23 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     def _strata_of(self, X: Any, has_weight: np.ndarray) -> tuple[Strata | None, np.ndarray | None]:
         """Return strata by the column ``coverage_by`` of raw rows X, and the number of each row's stratum ``[rows]``.
 
-        Both are None without such a column. ``has_weight [rows]`` says which rows weigh more than 0; for the conformal
-        law a ValueError is raised for a stratum with few of them.
+        Both are None without such a column. For the conformal law, a stratum with few of the rows that weigh more than
+        0 (``has_weight [rows]``) raises a ValueError.
         """
         if self.coverage_by is None:
             return None, None
         strata = strata_of(X, self.coverage_by, is_raw=bool(self._steps))
         stratum = strata.numbers(X)
         if self.law == "conformal":  # before hours are spent
-            ranked = stratum[has_weight]
-            strata.check_enough(ranked, "rows", np.ones(len(ranked)))  # those that are ranked may have equal weights
+            # Which rows will be ranked, and how they weigh, is not known yet: here all are, and count once.
+            may_be_ranked = stratum[has_weight]
+            strata.check_enough(may_be_ranked, "rows", np.ones(len(may_be_ranked)))
         return strata, stratum
 
     def _position_among_raw(self, strata: Strata, X: Any) -> int:
-        """Return the position of the strata's column among the raw columns of the fit.
+        """Return the position of the strata's column among the raw columns of the fit, not among those of raw rows X.
 
-        Columns of the raw rows X may be in another order. If a frozen pipeline was fitted without the strata's column,
-        that column becomes the last raw column.
+        A column without which a frozen pipeline was fitted becomes the last raw column.
         """
         names = getattr(self, "feature_names_in_", np.zeros(0)).tolist()
         if not strata.is_raw or not names or strata.column.names is None:
@@ -382,8 +384,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     def _coverage_by_value(self, strata: Strata, answers: UnseenAnswers) -> dict[Any, HeldShare] | None:
         """Return, for each value of the strata's column, how many rows have it and how often intervals hold targets.
 
-        The rows are those of ``answers``, to which the law was fitted. Return None for the law ``"neighbours"`` unless
-        answers are out of bag, since its leaves count the very rows.
+        The rows are those of ``answers``, to which the law was fitted. None where `_intervals_held` is None.
         """
         is_held = self._intervals_held(answers, COVERAGE)
         if is_held is None:
@@ -392,10 +393,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return _held_shares(strata, cast(Any, sample.stratum), is_held, sample.weights)
 
     def _grow(self, whole: Any, sample: Sample, **settings: Any) -> Grown:
-        """Return a copy of the model or pipeline ``whole``, fitted to the sample.
-
-        ``settings`` are parameters that the copy's model, the last step of a pipeline, takes instead of its own.
-        """
+        """Return a copy of a model or pipeline, fitted to ``sample`` with the model's parameters ``settings``."""
         if settings:
             whole = cast(Any, clone(whole))
             opened(whole).forest.set_params(**settings)
@@ -414,7 +412,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         """Return the map by which a `TransformedTargetRegressor` transforms targets; None if there is none.
 
         The first call in a fit makes the map, for the targets ``y``, and further calls return the same: so all
-        residuals share one map. ``fitted`` says whether the model came frozen.
+        residuals share one map. ``fitted``: whether the model came frozen.
         """
         transform = without_transform(self.estimator)[1]
         if transform is not None and self._target_map is None:
@@ -466,7 +464,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         if quantiles is None:
             rows = self._instances(X)
             target_map = self.law_.target_map
-            has_model = hasattr(self, "estimator_")  # from a file it has its leaves' means alone
+            has_model = hasattr(self, "estimator_")  # files keep the means of leaves instead
             moments = self.moments_.answer(rows) if return_std or not has_model else None
             mean = predictions(self._forest_model, rows) if has_model else cast(Any, moments).mean
             mean = mean if target_map is None else target_map.inverse(mean)
@@ -480,43 +478,21 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return self.predict_distribution(X).quantile(quantiles)
 
     def predict_interval(self, X: InstancesLike, coverage: NumbersLike = 0.9) -> np.ndarray:
-        """Return prediction intervals, lower and upper ends.
+        """Return the lower and upper ends ``[instances 2]`` of prediction intervals for the instances ``X``.
 
-        Parameters
-        ----------
-        X
-            Instances ``[instances features]``.
-        coverage
-            How often an interval is to hold the target, in (0, 1); as many targets are to lie below it as above. The
-            notes of the class say what is promised. Several coverages take one walk through the trees, as one does.
-
-        Returns
-        -------
-        np.ndarray
-            The ends ``[instances 2]``; for several coverages ``[instances coverages 2]``.
-
-        Raises
-        ------
-        ValueError
-            If a coverage lies outside (0, 1), or a conformal law was fitted to fewer rows than it needs.
+        ``coverage`` is how often an interval is to hold the target, in (0, 1); as many targets are to lie below it as
+        above. The notes of the class say what is promised. Several coverages give ``[instances coverages 2]``, by one
+        walk through the trees. Raises a ValueError for a coverage outside (0, 1), or if a conformal law was fitted to
+        fewer rows than it needs.
         """
         interval_levels(coverage)
         return self.predict_distribution(X).interval(coverage)
 
     def predict_distribution(self, X: InstancesLike) -> NumberDistribution:
-        """Return the distribution of each instance's target, from which quantiles and intervals are read.
+        """Return the distribution of the target of each instance of ``X``, from which quantiles and intervals are read.
 
-        Parameters
-        ----------
-        X
-            Instances ``[instances features]``.
-
-        Returns
-        -------
-        NumberDistribution
-            ``cdf(y)``, ``exceeds(limit)``, ``quantile(levels)``, ``interval(coverage)``, ``sample(key, n)``,
-            ``crps(y)``, ``mean`` and ``std``, all of the law that was fitted: see
-            `jaxunc.regression.NumberDistribution`.
+        It has ``cdf(y)``, ``exceeds(limit)``, ``quantile(levels)``, ``interval(coverage)``, ``sample(key, n)``,
+        ``crps(y)``, ``mean`` and ``std``, by the fitted law: see `jaxunc.regression.NumberDistribution`.
         """
         rows = self._instances(X)
         stratum = None if self.law_.strata is None else self.law_.strata.numbers(X)
@@ -525,16 +501,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     def predict_uncertainty(self, X: InstancesLike) -> Moments:
         """Return ``.aleatoric``, the mean of the leaves' variances, and ``.epistemic``, the variance of their means.
 
-        Parameters
-        ----------
-        X
-            Instances ``[instances features]``.
-
-        Returns
-        -------
-        Moments
-            Both variances in squared units of the target, ``[instances]`` each, and ``.std`` and ``.mean`` beside them.
-            All are of the transformed target, where a transform is around the model.
+        Both are ``[instances]`` for the instances ``X``, in squared units of the target; ``.std`` and ``.mean`` stand
+        beside them. Where a transform is around the model, all are of the transformed target.
 
         Raises
         ------
@@ -629,7 +597,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         check_numbers("support", self.support)
         numbers = np.ravel(self.support).astype(np.float64).tolist()
         if len(numbers) < 2:
-            numbers = [0.0, 0.0]  # a single number has no order, as these have none, and is refused below
+            numbers = [0.0, 0.0]  # stand for a single number, to be refused below, since they do not ascend
         low, high, *step = numbers
         if np.ndim(self.support) != 1 or len(step) > 1 or not low < high:
             raise ValueError(f"support={self.support!r:.60} must be two numbers in their order, such as (0, inf).")
@@ -639,14 +607,10 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
                 f"support={self.support!r:.60} has a step that is no whole number from 1 on, or ends that are none; "
                 "whole targets from 0 on are (0, inf, 1)."
             )
-        return (low, high), (step or [0.0])[0]
+        return (low, high), step[0] if step else 0.0
 
     def _counts(self, model: Any, frozen: bool, boosted: bool) -> str:
-        """Return the parameter ``counts``, which says whose residuals the law is fitted to, with ``"auto"`` replaced.
-
-        ``"auto"`` becomes ``"oob"`` for a ``model`` with bags that is not ``boosted``, else ``"held_out"`` if the model
-        came ``frozen``, else ``"cross_fit"``.
-        """
+        """Return the parameter ``counts``, with ``"auto"`` replaced by the way that suits the ``model``."""
         if self.counts != "auto":
             return self.counts
         if not boosted and has_bags(model):
@@ -675,15 +639,13 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
                 if WORDS not in str(error):
                     raise
                 raise ValueError(f"y holds words: {error}. Pass numbers, written plainly (1234.5).") from error
+        # Several columns are left to `checked_target`, which refuses them.
         target = column_or_1d(numbers, warn=True) if numbers.ndim < 2 or numbers.shape[1] == 1 else numbers
         # Variances are made of the targets' squares, which must not overflow either.
         return values, checked_target(target, n_rows(values), squared=True)
 
     def _as_given(self, X: Any) -> Any:
-        """Return rows X for a model that reads them itself, not as arrays of checked numbers.
-
-        Rows of a pipeline stay raw. In other rows, objects that are numbers become numbers.
-        """
+        """Return rows X for a model that reads them itself: raw rows of a pipeline; else objects become numbers."""
         X = known_to_sklearn(X)
         if self._steps:
             return X
@@ -723,8 +685,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
 def _groups(values: Any, y: np.ndarray, weight: np.ndarray | None, groups: Any) -> np.ndarray | None:
     """Return the number of each row's group ``[rows]``; None if each row is a group by itself.
 
-    Rows are of one group if they have the same label in ``groups``. Without ``groups`` a row and its copies are a
-    group: copies agree in ``values [rows features]`` and in the target y. A row of ``weight`` 0 is a group by itself.
+    Rows with the same label in ``groups`` are of one group. Without ``groups`` a row and its copies are, which agree in
+    ``values [rows features]`` and in the target y; a row of ``weight`` 0 is a group by itself.
     """
     if groups is None:
         columns = fit_columns(values) if hasattr(values, "columns") else Columns(values.shape[1])
@@ -751,8 +713,7 @@ def _check_coverage_by(by: Any) -> None:
 def _held_shares(strata: Strata, number: np.ndarray, is_held: np.ndarray, weight: np.ndarray) -> dict[Any, HeldShare]:
     """Return for each value of the strata's column how many rows have it, and how often intervals hold their targets.
 
-    For each row, ``number`` has its stratum, ``is_held`` says whether its target is in its interval, and ``weight`` how
-    often the row counts in the share; arrays are ``[rows]``.
+    By row ``[rows]``: ``number`` of its stratum, whether its interval holds its target, and its weight in the share.
     """
     n_values = len(strata.values)
     n_rows = np.bincount(number, minlength=n_values)

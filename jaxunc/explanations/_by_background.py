@@ -11,7 +11,7 @@ coalition does if a column stops both. Otherwise the leaf's statistic v adds::
 The shares are means over the rows of the sample.
 """
 
-from functools import partial
+from functools import partial, reduce
 from math import comb
 from typing import Any
 
@@ -46,9 +46,8 @@ def paths_on_device(unrolled: Unrolled, table: Float[np.ndarray, "paths stat"], 
     """Return (number of blocks, blocks of paths, (a factors, b factors)) on the device.
 
     ``unrolled`` has the trees' paths, and ``table`` the statistic of the leaf at the end of each. ``platform``, "cpu"
-    or "accelerator", sets the size of blocks. The blocks are arrays ``[blocks paths …]``: the first four fields of
-    `Paths`, each path's tree, and its leaf's statistic. The factors are those of the module's formulas, in tables
-    ``[a b]``.
+    or "accelerator", sets the size of blocks: arrays ``[blocks paths …]`` of the first four fields of `Paths`, of each
+    path's tree, and of its leaf's statistic. The factors are those of the module's formulas, in tables ``[a b]``.
     """
     n_paths = len(table)
     width = multiple_of(4, unrolled.most_columns)
@@ -113,7 +112,7 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
         that stop the instance. A path adds to the sum if no column stops both.
         """
         *paths, tree, table = (lax.dynamic_index_in_dim(array, block, keepdims=False) for array in blocks)
-        index = jnp.maximum(paths[0], 0)  # of columns; unused entries stop nothing
+        index = jnp.maximum(paths[0], 0)  # of columns; unused entries stop nothing, and so add 0 to column 0
         stops = _find_stops(paths, index, instance_keys)
         bits = _as_bits(stops)
         b = stops.sum(axis=1)
@@ -121,17 +120,17 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
         def add_rows(sums, row_block):
             """Return both sums with the shares of a block of background rows added, and None, as `lax.scan` asks.
 
-            The sums are those of the shares of a columns, and of the factors of b columns. The block is ``(keys,
-            whether missing, weights)``.
+            The sums are of the shares of a columns, and of the factors of b columns, which are equal for all of these.
+            The block is ``(keys, whether missing, weights)``.
             """
             a_sum, b_sum = sums
             *keys, weight = row_block
             row_stops = _find_stops(paths, index, keys)
             row_bits = _as_bits(row_stops)
             a = row_stops.sum(axis=1)
-            # No column stops both, ``[paths rows instances]``.
+            # Whether no column stops both, and some coalition reaches the leaf, ``[paths rows instances]``.
             common_bits = [i[:, None] & r[:, :, None] for i, r in zip(bits, row_bits, strict=True)]
-            is_reached = sum(common_bits) == 0
+            is_reached = reduce(jnp.bitwise_or, common_bits) == 0
             a_factors, b_factors = (
                 jnp.where(is_reached, array[a[:, :, None], b[:, None]], 0) * weight[:, None] for array in factors
             )
@@ -140,7 +139,7 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
 
         start = jnp.zeros(stops.shape, dtype), jnp.zeros(b.shape, dtype)
         (a_shares, b_shares), _ = lax.scan(add_rows, start, (*row_keys, row_weights.reshape(-1, ROWS)))
-        shares = a_shares - jnp.where(stops, b_shares[:, None], 0)
+        shares = a_shares - jnp.where(stops, b_shares[:, None], 0)  # b columns are those that stop the instance
         if mask is not None:
             shares = jnp.where(mask.T[tree][:, None], shares, 0)
         path_values = shares[:, :, None] * table[:, None, :, None]
@@ -157,8 +156,7 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
 def _find_stops(paths, index: Array, instances) -> Array:
     """Return whether each column of each path stops each instance, ``[paths columns instances]``.
 
-    ``paths`` are the first four fields of `Paths`, and ``index`` their columns, 0 in unused entries. ``instances`` are
-    a result of `_keys`.
+    ``paths`` are the first four fields of `Paths`, ``index`` their columns, 0 in unused entries, ``instances`` `_keys`.
     """
     column, low, high, passes_missing = paths
     key, missing = (array[index] for array in instances)

@@ -57,7 +57,7 @@ class Steps(NamedTuple):
     """The steps of a traversal, on the device. A *turn* is a node of two leaves; `_turns` draws an example."""
 
     nodes: dict[str, Array]
-    """Numbers of the inner nodes ``[nodes ...]`` by name, in the order of entry."""
+    """Numbers of the inner nodes ``[nodes ...]`` by the names of `make_traversal`, in the order of entry."""
     leave_order: Int[Array, "nodes"]
     """The nodes other than turns, in the order in which the traversal leaves them."""
     turns: dict[str, Array]
@@ -176,11 +176,13 @@ def _turns(
     others = np.flatnonzero(~is_turn)
     numbers = {
         "node": turn,
+        # The last node below a node is a turn.
         "n_left": np.bincount(np.searchsorted(turn, last[others]), minlength=len(turn)),
         # The parent of the uppermost node is that of the node that is entered next, its second child.
         "keeps": depth[(turn + 1) % len(depth)] - 1,
     }
-    return numbers, others[np.lexsort((-depth[others], last[others]))]
+    leave_order = np.lexsort((-depth[others], last[others]))  # turn after turn, the deepest node first
+    return numbers, others[leave_order]
 
 
 def kernel_by_cover(traversal: Traversal, leaf_stats: Float[Array, "nodes 2 stat"], platform: str) -> Kernel:
@@ -296,10 +298,7 @@ def _turn(steps: Steps, instances: _Instances, k: Array, state: _WalkState) -> _
 
 
 def _enter(nodes: dict[str, Array], instances: _Instances, i: Array, path: _PathNumbers) -> _PathNumbers:
-    """Return the path with the numbers of node i at its depth: alpha, beta, and the chance W to arrive there.
-
-    ``nodes`` are those of `Steps`.
-    """
+    """Return the path with the numbers of node i at its depth: alpha, beta, and the chance W to arrive there."""
     node = _entries(nodes, i)
     key = _take(instances.keys, node["column"])
     level = node["depth"]
@@ -314,7 +313,7 @@ def _enter(nodes: dict[str, Array], instances: _Instances, i: Array, path: _Path
     beta = jnp.where(passes, jnp.where(goes_first, -node["z_second"], node["z_first"]), 0)
     alpha = _put(path.alpha, alpha, level)
     beta = _put(path.beta, beta, level)
-    # The chance to arrive at the parent, times the chance of this child.
+    # The chance to arrive at the parent, times the chance of this child, which `make_traversal` describes.
     arrive = _take(path.arrive, level - 1)
     if instances.mask is not None:  # an instance does not arrive at the root of a masked tree
         arrive = jnp.where(level == 1, _take(instances.mask, node["tree"]).astype(dtype), arrive)

@@ -114,11 +114,11 @@ def _values_and_mark(
     x: Array,
     mask: Array | None,
 ) -> tuple[Array, Array]:
-    """Return Shapley values ``[instances features stat]``, and whether ``x`` has missing or infinite values.
+    """Return Shapley values ``[instances features stat]``, and the mark of `in_blocks` of missing or infinite values.
 
-    The second result is a mark as of `in_blocks`. ``static`` is what the program is compiled for: a kernel's function,
-    its setting, the number of instances in a block, and `Completion.last_follows`. ``weights`` are those of a
-    `Completion`. The other arguments are those of the kernel's function.
+    ``static`` is what the program is compiled for: a kernel's function, its setting, the number of instances in a
+    block, and `Completion.last_follows`. ``weights`` are those of a `Completion`. The other arguments are those of the
+    kernel's function.
     """
     function, setting, block, last_follows = static
     completion = Completion(last_follows, weights)

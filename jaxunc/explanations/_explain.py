@@ -113,7 +113,7 @@ class Attributions(NamedTuple):
         """Return arrays ``[instances]`` by the names that they have in files: the base, and the share of each column.
 
         For the probability of two classes the arrays are those of the second class alone. A name that an earlier array
-        has is followed by ``_2``, or the next number that is free, such as that of a column ``base``.
+        has, as that of a column called ``base`` is, gets ``_2`` or the next number that is free at its end.
         """
         values = np.asarray(self.values)
         arrays = {}
@@ -126,12 +126,12 @@ class Attributions(NamedTuple):
 
         base = np.broadcast_to(np.asarray(self.base), (len(values), values.shape[2]))
         is_single = values.shape[2] == 1 or (values.shape[2] == 2 and self.of == "probability")
-        for s, name in enumerate(self.names):
-            if not is_single or s == len(self.names) - 1:
-                start = "explanation" if is_single else f"explanation_{name}".replace(" ", "_")
-                add(f"{start}_base", base[:, s])
-                for i, feature in enumerate(self.features):
-                    add(f"{start}_{feature}", values[:, i, s])
+        numbers = list(enumerate(self.names))
+        for s, name in numbers[-1:] if is_single else numbers:  # the first of two probabilities is 1 less the second
+            start = "explanation" if is_single else f"explanation_{name}".replace(" ", "_")
+            add(f"{start}_base", base[:, s])
+            for i, feature in enumerate(self.features):
+                add(f"{start}_{feature}", values[:, i, s])
         return arrays
 
     def _select(self, instance: int, stat: int) -> tuple[np.ndarray, float]:
@@ -255,10 +255,7 @@ def explain(
 
 
 def _explain_model(model: OpenedModel, X: Any, background: Any, tree_mask: Any) -> Attributions:
-    """Return the shares of a model's raw columns; ``X``, ``background`` and ``tree_mask`` are as for `explain`.
-
-    The share of a raw column is the sum of the shares of those columns of the trees that are made of it.
-    """
+    """Return the shares of a model's raw columns; ``X``, ``background`` and ``tree_mask`` are as for `explain`."""
     if not is_concrete(X, tree_mask):
         raise TypeError("X or tree_mask is traced, and a model reads rows on the host: pass its forest_ instead.")
     is_rows = background is not None and not isinstance(background, Forest | AdditiveTrees | Trees)
@@ -275,7 +272,7 @@ def _explain_model(model: OpenedModel, X: Any, background: Any, tree_mask: Any) 
 
 
 def _sum_by_source(values: np.ndarray, sources: np.ndarray, n_columns: int) -> np.ndarray:
-    """Return the shares of ``n_columns`` raw columns, from the shares ``values`` of the trees' columns.
+    """Return the shares of ``n_columns`` raw columns: sums of the shares ``values`` of the trees' columns made of each.
 
     Both are ``[instances columns stat]``. ``sources`` has the raw column that each of the trees' columns is made of.
     """
@@ -289,11 +286,11 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
 
     ``covered`` is the background, a forest or encoded rows. X and the mask may be traced.
     """
-    traced = not is_concrete(X, tree_mask)
+    is_traced = not is_concrete(X, tree_mask)
     # Traced instances are one block: the small blocks of paths of a CPU then bound the memory.
-    platform = "cpu" if traced or default_platform() == "cpu" else "accelerator"
-    encoded = _encode(X, trees, platform, is_traced=traced)
-    # Sparse rows become dense rows of the tested columns alone.
+    platform = "cpu" if is_traced or default_platform() == "cpu" else "accelerator"
+    encoded = _encode(X, trees, platform, is_traced=is_traced)
+    # If instances or background are sparse, both become rows of the tested columns alone.
     all_trees = trees
     tested_columns = None  # None: all columns
     if any(isinstance(rows.values, SparseRows) for rows in (encoded, covered) if isinstance(rows, Encoded)):
@@ -304,8 +301,8 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
     n_stats = len(stat.names)
     dtype = jnp.result_type(float)
     # The base values are summed by NumPy in float64; traced ones can only be summed by JAX, in its own float type.
-    xp = jnp if traced else np
-    as_floats = partial(xp.asarray, dtype=dtype if traced else np.float64)
+    xp = jnp if is_traced else np
+    as_floats = partial(xp.asarray, dtype=dtype if is_traced else np.float64)
     mask = as_mask(tree_mask, n_rows, trees.n_trees)
     mask = None if mask is None else xp.asarray(mask)
     with outside_traces():
@@ -320,9 +317,9 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
         # Where all leaves of a tree have the same sum, a column's shares sum to 0: the last follows from the others.
         values = values_by(kernel, Completion(summands.last_follows, stat.weights), encoded, mask, platform, n_stats)
     base = by_tree.sum(axis=0)
-    if mask is not None:
-        counted, expected = as_floats(mask), as_floats(by_tree)
-        base = jnp.matmul(counted, expected, precision=lax.Precision.HIGHEST) if traced else counted @ expected
+    if mask is not None:  # the sum over the trees that count for each instance
+        counts, expected = as_floats(mask), as_floats(by_tree)
+        base = jnp.matmul(counts, expected, precision=lax.Precision.HIGHEST) if is_traced else counts @ expected
         base = base if stat.weights is None else base / sum_of_weights(mask, stat.weights)
     if tested_columns is not None:
         values = _among_all_columns(values, tested_columns, all_trees.n_features)
@@ -382,8 +379,8 @@ def _summands(
         if isinstance(covered, Encoded):
             numbers = paths_on_device(unrolled, kernel_stats, platform) if has_tests else None
             return _Summands(traversal=None, numbers=numbers, by_tree=by_tree, last_follows=last_follows)
-        make_anew = lambda: make_traversal(unrolled, _cover(*counts))
-        traversal = _TRAVERSALS.get((*_arrays(trees), *counts), dtype, make_anew)
+        new_traversal = lambda: make_traversal(unrolled, _cover(*counts))
+        traversal = _TRAVERSALS.get((*_arrays(trees), *counts), dtype, new_traversal)
         np.add.at(by_tree, unrolled.tree, traversal.shares[:, None] * path_stats)
         numbers = leaf_numbers(traversal, kernel_stats) if has_tests else None
         return _Summands(traversal, numbers, by_tree, last_follows)
@@ -419,21 +416,19 @@ def _expected_by_tree(
 
 
 def _divided_by_weights(table: np.ndarray, stat: LeafStatistic, is_masked: bool) -> np.ndarray:
-    """Return leaf statistics ``table`` divided by the sum of the trees' weights in ``stat``.
+    """Return leaf statistics ``table`` divided by the sum of the trees' weights in ``stat``, if it has any.
 
-    They are unchanged if there are no weights, and if ``is_masked``: then `Completion` divides by the weights of each
-    instance's trees.
+    If ``is_masked``, they are unchanged: `Completion` divides by the weights of each instance's trees.
     """
     return table if stat.weights is None or is_masked else table / stat.weights.sum()
 
 
 def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dtype) -> bool:
-    """Return whether all paths of a tree have one ``value [paths]``, for each tree, up to rounding.
+    """Return whether within each tree all paths have one ``value [paths]``, up to rounding.
 
-    ``tree [paths]`` has the number of each path's tree. ``scale`` is the size of the numbers that were added to values
-    in ``dtype``.
+    ``tree [paths]`` has the paths' trees; ``scale`` is the size of the numbers whose sums in ``dtype`` the values are.
     """
-    first_path = np.unique(tree, return_index=True)[1]
+    _, first_path = np.unique(tree, return_index=True)  # of each tree
     return bool(np.all(np.abs(value - value[first_path][tree]) <= 8 * np.finfo(dtype).eps * scale))
 
 
@@ -456,10 +451,7 @@ def _cover(table: Array, code: Array) -> np.ndarray:
 
 
 def _select_columns(tested_columns: np.ndarray | None, trees: Trees, rows: Encoded) -> Encoded:
-    """Return encoded ``rows`` as dense rows of the columns ``tested_columns`` alone; None: all columns.
-
-    The rows may be traced. ``trees`` are those that read the selected columns.
-    """
+    """Return encoded ``rows``, which may be traced, with ``tested_columns`` alone (None: all), which ``trees`` read."""
     if isinstance(rows.values, SparseRows):
         return Encoded(rows.values.of(tested_columns, trees.columns), rows.missing)
     if tested_columns is None:
@@ -469,10 +461,7 @@ def _select_columns(tested_columns: np.ndarray | None, trees: Trees, rows: Encod
 
 
 def _among_all_columns(values: Any, columns: np.ndarray, n_features: int) -> Any:
-    """Return values ``[instances columns stat]``, which may be traced, as ``[instances features stat]``.
-
-    Columns that are not among ``columns`` have the value 0.
-    """
+    """Return ``values [instances columns stat]`` as ``[instances features stat]``: at ``columns``, with 0 elsewhere."""
     shape = len(values), n_features, values.shape[2]
     if not is_concrete(values):
         return jnp.zeros(shape, values.dtype).at[:, columns].set(values)
@@ -482,15 +471,12 @@ def _among_all_columns(values: Any, columns: np.ndarray, n_features: int) -> Any
 
 
 def _statistic(forest: Any, combiner: Any) -> LeafStatistic:
-    """Return the statistic of `_choose_statistic`, with a read-only table.
-
-    It is kept while the arrays of forest and combiner live.
-    """
+    """Return the statistic of `_choose_statistic`, with a read-only table; keep it while forest and combiner live."""
     if not (isinstance(forest, Forest | AdditiveTrees) and isinstance(combiner, Combiner | None)):
-        return _choose_statistic(forest, combiner)
-    leaves, structure = jax.tree.flatten(combiner)
-    arrays = [leaf for leaf in leaves if isinstance(leaf, Array | np.ndarray)]
-    constants = tuple(leaf for leaf in leaves if not isinstance(leaf, Array | np.ndarray))
+        return _choose_statistic(forest, combiner)  # refused there
+    parts, structure = jax.tree.flatten(combiner)
+    arrays = [part for part in parts if isinstance(part, Array | np.ndarray)]
+    constants = tuple(part for part in parts if not isinstance(part, Array | np.ndarray))
 
     def make() -> LeafStatistic:
         stat = _choose_statistic(forest, combiner)
@@ -536,9 +522,8 @@ def _background(forest: Any, background: Any) -> Forest | Encoded:
             "reached its leaves: pass background, a table of rows or ju.count_leaves(model.trees, X, y)."
         )
     covered = forest if background is None else background
-    if isinstance(covered, Trees | AdditiveTrees) or any(
-        hasattr(type(covered), name) for name in ("predict", "answer")
-    ):
+    answers = any(hasattr(type(covered), name) for name in ("predict", "answer"))  # an estimator or a bound forest
+    if isinstance(covered, Trees | AdditiveTrees) or answers:
         raise TypeError(
             f"background is a {type(covered).__name__}; pass a table of rows, or a forest of the same trees, such as "
             "ju.count_leaves(forest, X, y)."

@@ -38,7 +38,7 @@ class OpenedModel(NamedTuple):
 
 
 def open_model(model: Any, combiner: Any) -> OpenedModel | None:
-    """Return an estimator, or a model of another library, opened; None for this library's trees and other objects.
+    """Return the `OpenedModel` of an estimator or another library's model; None for this library's trees and the rest.
 
     ``combiner`` is the one to explain; None stands for a classifier's own, and for other forests of counts for `Mean`.
     """
@@ -49,7 +49,7 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
         forest = from_any(model)
         combiner = Mean() if combiner is None and isinstance(forest, Forest) else combiner
         return OpenedModel(forest, combiner, statistic=None, read=lambda X: X, sources=None, n_columns=0, names=None)
-    # Imported late, since they load scikit-learn.
+    # Imported here, since they load scikit-learn.
     from sklearn.frozen import FrozenEstimator
     from sklearn.utils.validation import check_is_fitted
 
@@ -94,8 +94,8 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
 def _open_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic | None]:
     """Return (trees of an estimator of this library, combiner to explain, statistic of a regressor's leaves).
 
-    A classifier has no such statistic (None), and a ``combiner`` of None is replaced by its own. For a regressor the
-    combiner is None; a TypeError is raised if one is passed.
+    A classifier has no such statistic (None), and a ``combiner`` of None means its own. A regressor takes no combiner:
+    a TypeError is raised if one is passed.
     """
     if not hasattr(model, "moments_"):
         return model.forest_, model.combiner_ if combiner is None else combiner, None
@@ -103,7 +103,7 @@ def _open_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic 
         raise TypeError(f"combiner is a {type(combiner).__name__}, and numbers are explained without one: pass None.")
     leaf_model = model.moments_.kept
     table = np.asarray(leaf_model.table, np.float64).reshape(*leaf_model.trees.is_leaf.shape, -1)
-    if hasattr(leaf_model, "link"):  # boosted: steps of the mean and of the logarithm of the variance
+    if hasattr(leaf_model, "link"):  # boosted: leaves hold steps of the mean, and of the logarithm of the variance
         names = ("mean" if leaf_model.link == "identity" else "raw", "log_variance")
         return leaf_model, None, LeafStatistic(table, np.asarray(leaf_model.base, np.float64), "number", names)
     model.moments_.warn_of_one_doubt()
@@ -118,13 +118,14 @@ def _open_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic 
         names=("mean", "aleatoric"),
         weights=np.ones(len(numbers)),
     )
-    return leaf_model if model.forest_ is None else model.forest_, None, statistic
+    trees = leaf_model if model.forest_ is None else model.forest_  # there is no forest of counts with a single bin
+    return trees, None, statistic
 
 
 def _sources(steps: list[Any], n: int) -> np.ndarray:
     """Return, for each output column of the last step, which of ``n`` raw columns it is made of.
 
-    ``steps`` are transformers, each of which reads the columns of the one before. Raises the errors of `_sources_of`.
+    Each of the ``steps`` reads the columns that the one before makes. Raises the errors of `_sources_of`.
     """
     position = np.arange(n)
     for step in steps:
@@ -150,10 +151,11 @@ def _sources_of(step: Any, n: int) -> np.ndarray:
     names = list(map(str, getattr(step, "feature_names_in_", range(n))))
     sources = {}  # by output column
     for name, inner, columns in step.transformers_:
-        span = step.output_indices_[name]
-        if span.stop > span.start:
-            chosen = _positions(columns, names)
-            sources |= dict(zip(range(span.start, span.stop), chosen[_sources_of(inner, len(chosen))], strict=True))
+        outputs = step.output_indices_[name]  # a slice
+        if outputs.stop > outputs.start:  # else the columns are dropped
+            inputs = _positions(columns, names)
+            inner_sources = inputs[_sources_of(inner, len(inputs))]
+            sources |= dict(zip(range(outputs.start, outputs.stop), inner_sources, strict=True))
     return np.array([sources[output] for output in sorted(sources)], int)
 
 
@@ -162,7 +164,7 @@ def _positions(columns: Any, names: list[str]) -> np.ndarray:
 
     ``columns`` is what the transformer keeps: a slice, bools, positions or names.
     """
-    if isinstance(columns, slice):
+    if isinstance(columns, slice):  # between positions or names
         start, stop = (names.index(end) if isinstance(end, str) else end for end in (columns.start, columns.stop))
         if isinstance(columns.stop, str):
             stop += 1  # a slice of names includes its last name
@@ -186,11 +188,11 @@ def _match_names(step: Any, n: int) -> np.ndarray:
         output_names = [str(name) for name in step.get_feature_names_out(marks)]
         matches = [[j for j, mark in enumerate(marks) if mark in name] for name in output_names]
     except (AttributeError, TypeError, ValueError):
-        matches = [[]]
-    if any(len(columns) != 1 for columns in matches):
+        matches = [[]]  # an output of no input: refused next
+    if any(len(inputs) != 1 for inputs in matches):
         raise TypeError(
             f"the step {type(step).__name__} mixes columns, or does not name those that it makes of each: shares of "
             "raw columns cannot be told. Explain the forest behind it, model.forest_, on the rows that come to it; a "
             "FunctionTransformer tells by feature_names_out='one-to-one'."
         )
-    return np.array([columns[0] for columns in matches], int)
+    return np.array([inputs[0] for inputs in matches], int)

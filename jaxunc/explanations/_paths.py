@@ -152,15 +152,15 @@ def _children(level: _Level, tests: tuple[np.ndarray, ...], first: int) -> tuple
     nodes = Nodes(level.edge, level.tree, *test, *(part[row, index] for part in paths[1:]))
     # Each path goes on to a left and a right child, which narrow the values that pass.
     parent = np.tile(row, 2)
-    right = np.repeat([False, True], n)
-    edge = 2 * (first + parent) + right
-    below = paths.of(parent)
-    below.high[row, index] = np.minimum(nodes.high, threshold)  # of left children
-    below.low[n + row, index] = np.maximum(nodes.low, threshold)  # of right children
-    tested = np.arange(2 * n), index[parent]
-    below.missing[tested] &= missing_right[parent] == right
-    below.last[tested] = edge
-    return nodes, _Level(level.tree[parent], child[parent] + right, edge, below)
+    is_right = np.repeat([False, True], n)
+    edge = 2 * (first + parent) + is_right
+    child_paths = paths.of(parent)
+    child_paths.high[row, index] = np.minimum(nodes.high, threshold)  # of left children
+    child_paths.low[n + row, index] = np.maximum(nodes.low, threshold)  # of right children
+    entry = np.arange(2 * n), index[parent]  # that of the tested column, in each path
+    child_paths.missing[entry] &= missing_right[parent] == is_right
+    child_paths.last[entry] = edge
+    return nodes, _Level(level.tree[parent], child[parent] + is_right, edge, child_paths)
 
 
 _Record = TypeVar("_Record", Nodes, Paths)
@@ -172,7 +172,7 @@ def _join(records: list[_Record]) -> _Record:
 
 
 def leaves_of(trees: Trees, values: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, "rows trees"]:
-    """Return the leaf of each encoded row in each of the concrete trees, on the host; it is meant for few rows."""
+    """Return the leaf of each encoded row in each of the concrete trees, on the host, for few rows."""
     child, column, threshold, missing_right = _tests(trees)
     tree = np.arange(trees.n_trees)
     leaves = np.zeros((len(values), trees.n_trees), np.int32)
@@ -183,9 +183,9 @@ def leaves_of(trees: Trees, values: Float[np.ndarray, "rows features"]) -> Int[n
         node = leaves[block]  # a view: leaves are written by the walk
         key = order_key_at_or_below(rows)
         is_missing = np.isnan(rows)
-        while ((left := child[tree, node]) != node).any():
-            tested = np.arange(len(rows))[:, None], column[tree, node]
-            goes_right = np.where(is_missing[tested], missing_right[tree, node], key[tested] > threshold[tree, node])
+        while ((left := child[tree, node]) != node).any():  # a leaf is its own child
+            cell = np.arange(len(rows))[:, None], column[tree, node]  # of the rows, that each test reads
+            goes_right = np.where(is_missing[cell], missing_right[tree, node], key[cell] > threshold[tree, node])
             node[...] = np.where(left == node, node, left + goes_right)
     return leaves
 
@@ -214,7 +214,7 @@ def shares_of_cover(
     n_nodes = len(nodes.edge)
     n_paths = np.zeros(cover.shape)  # to each leaf: its rows are divided evenly among them
     np.add.at(n_paths, (unrolled.tree, unrolled.leaf), 1)
-    # One entry for each edge; the last entry belongs to roots, whose edge is -1. Rows that take the edge, the product
+    # Three numbers of each edge, and in the last entry of roots, whose edge is -1: rows that take the edge, the product
     # of the shares at tests of its column up to it, and the product of all shares up to it.
     rows, passing, arriving = (np.ones(2 * n_nodes + 1) for _ in range(3))
     rows[unrolled.edge] = (cover / np.maximum(n_paths, 1))[unrolled.tree, unrolled.leaf]

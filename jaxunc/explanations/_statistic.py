@@ -134,7 +134,7 @@ def _uncertainty(rule: UncertaintyDecomposition, stat: dict, labels: tuple) -> L
 
     Raises a ValueError for the kind "interval", which is no sum over leaves.
     """
-    if rule.kind == "plausibility":
+    if rule.kind == "plausibility":  # the epistemic part is 1 less the mean of what leaves have as "certain"
         table = np.stack([stat["aleatoric"], -stat["certain"]], axis=-1)
         return LeafStatistic(table, np.array([0.0, 1.0]), "uncertainty", ("aleatoric", "epistemic"))
     if rule.kind == "entropy":
@@ -148,7 +148,8 @@ def _uncertainty(rule: UncertaintyDecomposition, stat: dict, labels: tuple) -> L
 def _intervals(rule: AveragedIntervals, stat: dict, labels: tuple) -> LeafStatistic:
     """Return the statistic of `AveragedIntervals`: lower bounds of all classes, then upper bounds of all classes."""
     lower, width = stat["lower"], stat.get("width")
-    # Without a tree the bounds are 0 and 1.
+    # An upper bound is lower + width; of two classes 1 less the other's lower bound. The constant has the 1 of upper
+    # bounds, which without a tree are 1.
     upper = -lower[..., ::-1] if width is None else lower + (width - stat["trees"][:, None])[..., None]
     constant = np.repeat([0.0, 1.0], len(labels))
     names = tuple((side, label) for side in ("lower", "upper") for label in labels)

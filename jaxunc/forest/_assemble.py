@@ -36,10 +36,10 @@ class TreeNodes(NamedTuple):
 
 
 def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return ``counts [... classes]``, rounded where an integer is as near as 1e-9 times the leaf's size.
+    """Return ``counts [... classes]`` of leaves, rounded where an integer is as near as 1e-9 times the leaf's size.
 
-    ``sizes [...]`` has the sizes; those below 1 count as 1. scikit-learn stores fractions. Multiplied by the size they
-    are off by up to 2e-13, which breaks ties and parities.
+    ``sizes [...]`` has the sizes; those below 1 count as 1. Counts made of scikit-learn's fractions are off by up to
+    2e-13, which would break ties.
     """
     nearest = np.rint(counts)
     is_close = np.abs(counts - nearest) <= 1e-9 * np.maximum(sizes, 1.0)[..., None]
@@ -47,14 +47,14 @@ def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[np.ndarray]]:
-    """Return (trees as padded arrays, the index of each node there): nodes level by level, siblings side by side.
+    """Return (`Trees` of the trees in ``nodes``, for each of them the new indices of its nodes ``[nodes]``).
 
-    ``nodes`` has an entry for each tree. So have the indices, arrays ``[nodes]`` in that entry's order; nodes that the
-    root does not lead to have 0. ``columns`` is the field of `Trees`. The input is not checked; `check_trees` checks
-    the result.
+    Nodes lie level by level, siblings side by side; a node that the root does not lead to has the index 0. ``columns``
+    is the field of `Trees`. The input is not checked; `check_trees` checks the result.
     """
     n_trees = len(nodes)
-    # Unused slots stay leaves that no path leads to: their child is the slot itself, and no key passes their threshold.
+    # Widths are powers of two, so that forests share programs. Unused slots stay leaves that no path leads to: their
+    # child is the slot itself, and no key passes their threshold.
     width = power_of_two(max(len(tree.feature) for tree in nodes), 64)
     feature = np.zeros((n_trees, width), np.int32)
     threshold = np.full((n_trees, width), NAN_LAST, np.int32)
@@ -134,13 +134,14 @@ def assemble(
 def _inner_by_level(tree: TreeNodes) -> tuple[np.ndarray, np.ndarray, int]:
     """Return (inner nodes, distinct left children, depth) of ``tree``; the depth is the tests on the longest path.
 
-    Left children are in the order in which `lay_out` gives them slots: level by level, so that a tree's top lies
-    together in a cache. If nodes share children, a child's level is the length of the longest path to it.
+    Left children are in the order in which `lay_out` gives them slots, level by level. If nodes share children, a
+    child's level is the length of the longest path to it.
     """
+    # In a tree no two nodes have the same left child.
     is_tree = np.bincount(tree.left[tree.left >= 0], minlength=1).max() < 2
     children = np.stack([tree.left, tree.right], axis=1)
-    longest = np.zeros(len(tree.left), np.int64)  # the length of the longest path to each node
-    levels = []  # the inner nodes of each level
+    longest = np.zeros(len(tree.left), np.int64)  # the length of the longest path to each node: the last one written
+    levels = []  # the inner nodes of each level; nodes that share a child put it on several
     level = np.array([0])
     while True:
         longest[level] = len(levels)
@@ -162,11 +163,11 @@ _LARGEST, _LEAST = order_key_at_or_below(np.array([np.inf, -np.inf])).tolist()
 """Order keys of +inf and -inf."""
 
 _MOST_CELLS = 2**24
-"""Most pairs of a test and a code that `column_sets` marks at a time, a byte each."""
+"""Most pairs of a test and a code that `column_sets` marks at a time, a byte for each."""
 
 
 class Intervals(NamedTuple):
-    """A test of intervals: all numbers are cut into neighbouring intervals, and each of these goes left or right."""
+    """A test of intervals: neighbouring intervals cover all numbers, and each of them goes left or right."""
 
     upper: Int32[np.ndarray, " inner"]
     """The largest order key in each interval but the last, in rising order."""
@@ -180,7 +181,6 @@ class IntervalNode(NamedTuple):
     """A test of intervals that a tree stores as several nodes; all their paths end in the same two children."""
 
     tree: int
-    """The index of the tree."""
     node: int
     """The test's first node, as its index in the tree."""
     child: int
@@ -191,8 +191,8 @@ class IntervalNode(NamedTuple):
 def with_interval_tests(nodes: TreeNodes, tests: Mapping[int, Intervals]) -> TreeNodes:
     """Return the tree ``nodes`` with tests of intervals: ``tests`` has them by the indices of their nodes.
 
-    Such a node keeps its feature and its two children, and becomes the first node of its test. The test's binary tests
-    are as deep as the logarithm of the number of intervals. New nodes lie behind the nodes of the tree.
+    Such a node keeps its feature and its two children, and becomes the first node of its test. New nodes lie behind the
+    nodes of the tree. The test's binary tests are as deep as the logarithm of the number of intervals.
     """
     builder = _NodesWithTests(nodes)
     for node, intervals in tests.items():
@@ -201,7 +201,7 @@ def with_interval_tests(nodes: TreeNodes, tests: Mapping[int, Intervals]) -> Tre
 
 
 def _merge_intervals(test: Intervals) -> Intervals:
-    """Return ``test`` without empty intervals, and with neighbours joined that go to the same side."""
+    """Return ``test`` without empty intervals, and with neighbours that go to the same side as one interval."""
     upper = np.asarray(test.upper)
     goes_left = np.asarray(test.goes_left, bool)
     # An interval with the same upper key as the one before it is empty. (Keys are compared, not subtracted: the
@@ -259,10 +259,7 @@ class _NodesWithTests:
         return self._put(index, (feature, threshold, *children, missing_right))
 
     def _put(self, index: int | None, row: tuple[int, int, int, int, bool]) -> int:
-        """Write a node with the fields ``row`` of `TreeNodes`; return its index.
-
-        It is written at ``index``, or, if that is None, as a new node.
-        """
+        """Write a node with the fields ``row`` at ``index`` or, if that is None, as a new one; return its index."""
         if index is None:
             self._new.append(row)
             self._number += 1
@@ -310,7 +307,8 @@ def interval_tests(trees: Trees) -> IntervalTests | None:
     feature, threshold, missing_right = (np.asarray(array).ravel() for array in arrays)
     end, tests = _ends_of_tests(child, feature, has_several)
     pieces, within = _pieces_of_tests(child, threshold, end, tests)
-    # A missing value goes from each test's first node down to one of its last nodes, which has the end as its child.
+    # A missing value goes from each test's first node down to one of its last nodes, which has the end as its child. A
+    # right child is the node behind the left one.
     last_node = tests
     while (is_above := child[last_node] != end[last_node]).any():
         last_node = np.where(is_above, child[last_node] + missing_right[last_node], last_node)
@@ -357,11 +355,11 @@ def _ends_of_tests(child: np.ndarray, feature: np.ndarray, has_several: np.ndarr
 def _pieces_of_tests(
     child: np.ndarray, threshold: np.ndarray, end: np.ndarray, tests: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (a row of test, below, cut and last for each piece; whether each node is in a test, but not its first).
+    """Return (the pieces of all tests, whether each node is in a test, but not its first node).
 
-    The columns of a row are fields of `IntervalTests`, where they are explained, and so is their order. ``tests`` are
-    the first nodes, and ``end`` the ends of nodes (`_ends_of_tests`). ``child`` and ``threshold`` are fields of
-    `Trees`, flattened, with nodes numbered over all trees.
+    Pieces are sorted rows of the fields ``of``, ``below``, ``cut`` and ``last`` of `IntervalTests`. ``end`` and
+    ``tests`` are the ends and first nodes of `_ends_of_tests`. ``child`` and ``threshold`` are fields of `Trees`,
+    flattened, with nodes numbered over all trees.
     """
     pieces = [np.zeros((0, 4), np.int64)]
     within = np.zeros(len(child), bool)
@@ -381,14 +379,13 @@ def _pieces_of_tests(
         below, last = np.concatenate([below, cut]), np.concatenate([cut, last])
         within[node] = True
     piece = np.concatenate(pieces)
-    return piece[np.lexsort((piece[:, 3], piece[:, 2], piece[:, 1], piece[:, 0]))], within
+    return piece[np.lexsort(piece.T[::-1])], within  # by the first column, then by the next
 
 
 def has_several_parents(left_of: np.ndarray) -> Bool[np.ndarray, " nodes"] | None:
     """Return whether each node has several parents; None if no node has, as in ordinary trees.
 
-    Nodes are numbered over all trees: by their index in the flattened ``[trees nodes]`` arrays. ``left_of`` has each
-    node's left child, in a leaf the leaf itself.
+    ``left_of [nodes]`` has each node's left child, in a leaf the leaf itself. Nodes are numbered over all trees.
     """
     left = left_of[left_of != np.arange(left_of.size)]
     is_child = np.zeros(left_of.size, bool)
@@ -401,8 +398,7 @@ def has_several_parents(left_of: np.ndarray) -> Bool[np.ndarray, " nodes"] | Non
 def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "trees nodes"]]:
     """Return (tests of intervals that ``trees`` store as several nodes, whether each node is in a test, but not first).
 
-    Raises a ValueError if nodes share children in any other way: if a node has two parents even when each test is one
-    node again.
+    Raises a ValueError if a node has two parents even when each test is taken for one node.
     """
     all_tests = interval_tests(trees)
     if all_tests is None:
@@ -461,7 +457,7 @@ class ColumnSets(NamedTuple):
 
 def column_sets(tests: IntervalTests, test: Int64[np.ndarray, " tests"]) -> ColumnSets:
     """Return the sets that tests of one column send right; ``test`` has the positions of these tests in ``tests``."""
-    index = np.full(len(tests.tree), -1)
+    index = np.full(len(tests.tree), -1)  # of each test in ``test``; -1 for tests of other columns
     index[test] = np.arange(len(test))
     is_of_column = index[tests.of] >= 0
     below, cut, last = tests.below[is_of_column], tests.cut[is_of_column], tests.last[is_of_column]
@@ -475,7 +471,8 @@ def column_sets(tests: IntervalTests, test: Int64[np.ndarray, " tests"]) -> Colu
     for start in range(0, len(test), n_together):
         stop = min(start + n_together, len(test))
         piece_range = slice(*np.searchsorted(owner, [start, stop]))
-        # A running sum of +1 and -1 marks the codes from the first to the end: those that go left.
+        # Codes go right but for those of pieces that go left: +1 at a piece's first code and -1 behind its last one add
+        # up to 1 at each of its codes.
         change = np.zeros((stop - start, len(border) + 2), np.int8)
         change[owner[piece_range] - start, first_code[piece_range]] += 1
         change[owner[piece_range] - start, end_code[piece_range]] -= 1

@@ -118,10 +118,7 @@ class Trees(PickledModule):
 def _expand_rows(
     table: Num[Array, "rows columns"], code: Int32[Array, "trees nodes"], is_leaf: Bool[Array, "trees nodes"]
 ) -> Num[Array, "trees nodes columns"]:
-    """Return counts ``[trees nodes columns]``: row ``code`` of ``table`` for each leaf, zeros for other nodes.
-
-    ``is_leaf`` says which nodes are leaves.
-    """
+    """Return row ``code`` of ``table`` for each node that is a leaf by ``is_leaf``, and zeros for other nodes."""
     return jnp.where(is_leaf[..., None], table[code], jnp.zeros((), table.dtype))
 
 
@@ -228,7 +225,7 @@ class Forest(PickledModule):
         return _expand_rows(*self.leaf_rows(), self.trees.is_leaf)
 
     def leaf_rows(self) -> tuple[Num[Array, "rows columns"], Int32[Array, "trees nodes"]]:
-        """Return (count table ``[rows columns]``, row of each node ``[trees nodes]``): what combiners lift from.
+        """Return (count table ``[rows columns]``, row of each node ``[trees nodes]``), as combiners read counts.
 
         The counts are the set ``"own"``. The row of an empty leaf is all zeros, but in the mode ``"parent"``. There the
         table also has the counts of multi-way tests, and an empty leaf has the row of its test.
@@ -345,9 +342,8 @@ class Forest(PickledModule):
             )
         sets = {DEFAULT_COUNTS: self._default_counts(), **self.further}
         # Sets that were added before the mode became "parent" lack the counts of their forks.
-        completed = [self._with_set(sets[name])._with_counts_of_forks()._default_counts() for name in names]
-        joined = reduce(side_by_side, completed)
-        return self._with_set(joined)._with_counts_of_forks()
+        count_sets = [self._with_set(sets[name])._with_counts_of_forks()._default_counts() for name in names]
+        return self._with_set(reduce(side_by_side, count_sets))._with_counts_of_forks()
 
     def _with_set(self, counts: CountSet) -> "Forest":
         """Return the same trees with ``counts`` as their only count set, ``"own"``."""
@@ -419,10 +415,7 @@ class Forest(PickledModule):
 
 
 def have_same_arrays(first: Any, second: Any) -> bool:
-    """Return whether two pytrees, ``first`` and ``second``, hold equal arrays in the same order.
-
-    Their structures are not compared.
-    """
+    """Return whether two pytrees hold equal arrays in the same order; their structures are not compared."""
     first_arrays, second_arrays = jax.tree.leaves(first), jax.tree.leaves(second)
     return first is second or (
         len(first_arrays) == len(second_arrays) and all(map(np.array_equal, first_arrays, second_arrays))
@@ -449,10 +442,7 @@ def side_by_side(first: CountSet, second: CountSet) -> CountSet:
 
 
 def _distinct_pairs(first: CountSet, second: CountSet) -> tuple[Array, Array]:
-    """Return (``count_table``, ``code``) of two count sets side by side; each distinct pair of their rows is a row.
-
-    Neither ``first`` nor ``second`` may be traced.
-    """
+    """Return (``count_table``, ``code``) of two concrete count sets side by side; each pair of rows is stored once."""
     first_table, second_table = (np.asarray(count_set.count_table, np.float64) for count_set in (first, second))
     first_code, second_code = (np.asarray(count_set.code, np.int64) for count_set in (first, second))
     n_second = len(second_table)
@@ -461,29 +451,26 @@ def _distinct_pairs(first: CountSet, second: CountSet) -> tuple[Array, Array]:
     # Row 0, all zeros, stays the first row: the pair 0 is always there.
     n_possible = len(first_table) * n_second
     if n_possible <= LARGEST_SQUARE:
-        present = np.zeros(n_possible, bool)
-        present[pair] = True
-        present[0] = True
-        pairs = np.flatnonzero(present)
-        code = (np.cumsum(present, dtype=np.int32) - 1)[pair]  # a pair's position among those that are present
+        occurs = np.zeros(n_possible, bool)
+        occurs[pair] = True
+        occurs[0] = True
+        pairs = np.flatnonzero(occurs)
+        code = (np.cumsum(occurs, dtype=np.int32) - 1)[pair]  # a pair's position among those that occur
     else:
         pairs, code = np.unique(np.concatenate([[0], pair]), return_inverse=True)
-        code = code[1:]
+        code = code[1:]  # without the pair 0 that was put in front
     table = padded_table(np.concatenate([first_table[pairs // n_second], second_table[pairs % n_second]], axis=1))
     return table, jnp.asarray(code.reshape(first_code.shape).astype(np.int32), jnp.int32)
 
 
 def _to_common_dtype(first: Array, second: Array) -> list[Array]:
-    """Return ``first`` and ``second``, arrays of counts, both with the dtype that holds both (`counts_dtype`)."""
+    """Return two arrays of counts, both with the dtype that holds both (`counts_dtype`)."""
     dtype = counts_dtype(first, second)
     return [first.astype(dtype), second.astype(dtype)]
 
 
 def check_is_forest(value: Any, name: str = "forest", *, or_trees: bool = False) -> None:
-    """Raise a TypeError, which says what to pass, unless ``value`` is a `Forest`; with ``or_trees`` `Trees` pass, too.
-
-    ``name`` is the name of the argument, for the message.
-    """
+    """Raise a TypeError, which calls ``value`` by ``name``, unless it is a `Forest` or, with ``or_trees``, `Trees`."""
     if isinstance(value, Forest) or (or_trees and isinstance(value, Trees)):
         return
     raise TypeError(f"{name} is a {type(value).__name__}. {way_to_forest(value)}")
@@ -493,7 +480,7 @@ def check_is_forest(value: Any, name: str = "forest", *, or_trees: bool = False)
 def way_to_forest(value: Any) -> str:
     """Return a sentence, for messages, that says how to get a `Forest` from ``value``, which is none.
 
-    Rooms that import this one register a function for each of their classes.
+    Other packages register functions for their own classes.
     """
     if type(value).__module__.partition(".")[0] == "sklearn":
         return "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported. See docs/start.md."
@@ -529,10 +516,10 @@ def counts_of_forks(
 
 
 def _totals(trees: Trees, counts):
-    """Return the summed ``counts [trees nodes classes]`` of the leaves below each node, in the same shape.
+    """Return for each node the summed ``counts [trees nodes classes]`` of the leaves below it, in the same shape.
 
-    A leaf has its own counts, but an empty leaf zeros. Concrete counts are summed as float64, by NumPy. The ``trees``
-    must be concrete.
+    A leaf has its own counts, an empty leaf zeros. Concrete counts are summed as float64, by NumPy. The ``trees`` must
+    be concrete.
     """
     child = np.asarray(trees.child)
     is_empty = np.asarray(trees.feature) < 0

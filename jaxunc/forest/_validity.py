@@ -20,10 +20,10 @@ DEEPEST = 2**16
 
 
 def check_trees(trees: Trees) -> Trees:
-    """Return ``trees`` unchanged if their arrays are valid; else raise a ValueError that names what they break.
+    """Return ``trees`` unchanged if their arrays are valid; else raise a ValueError that names all faults.
 
-    Wrong shapes, which are checked first, and broken multi-way tests, checked last, are named alone. Raises a TypeError
-    for other objects than trees.
+    Wrong shapes, checked first, and broken multi-way tests, checked last, are named alone. Raises a TypeError for other
+    objects than trees.
     """
     if not isinstance(trees, Trees):
         raise TypeError(f"trees is a {type(trees).__name__}; pass Trees, such as forest.trees.")
@@ -35,10 +35,10 @@ def check_trees(trees: Trees) -> Trees:
 
 
 def check_forest(forest: Forest) -> Forest:
-    """Return ``forest`` unchanged if its arrays are valid; else raise a ValueError that names what they break.
+    """Return ``forest`` unchanged if its arrays are valid; else raise a ValueError that names all faults.
 
-    The error names all faults of trees and of counts together. Wrong shapes are checked before, and multi-way tests
-    after them: the error then names these alone. Raises a TypeError for other objects than forests.
+    Wrong shapes, checked first, and broken multi-way tests, checked last, are named alone. Raises a TypeError for other
+    objects than forests.
     """
     check_is_forest(forest)
     trees = forest.trees
@@ -58,10 +58,7 @@ def check_forest(forest: Forest) -> Forest:
 
 
 def _check_all(forest: Trees | Forest) -> dict[str, bool]:
-    """Return {name of an invariant: whether it holds} for the arrays of ``forest``, trees or a forest.
-
-    Invariants are those of `_TREE_CHECKS`, of a forest also those of `_COUNT_CHECKS`.
-    """
+    """Return {name: whether it holds} for the invariants in `_TREE_CHECKS` and, of a forest, in `_COUNT_CHECKS`."""
     if isinstance(forest, Forest):
         return _check_all(forest.trees) | {name: check(forest) for name, (check, _) in _COUNT_CHECKS.items()}
     # A few trees at a time, whose nodes stay in the cache.
@@ -71,9 +68,9 @@ def _check_all(forest: Trees | Forest) -> dict[str, bool]:
 
 
 def _raise_if_broken(checked: Trees | Forest, what: str, checks: dict) -> None:
-    """Raise a ValueError if ``checked``, trees or a forest, breaks invariants, with a message for each.
+    """Raise a ValueError, with a message for each invariant that ``checked``, trees or a forest, breaks.
 
-    ``checks`` has (check, message) by the invariant's name. ``what`` names the object in the error.
+    ``checks`` has (check, message) by the invariant's name. The error calls the object ``what``.
     """
     broken = [checks[name][1] for name, holds in _check_all(checked).items() if not holds]
     if broken:
@@ -97,9 +94,9 @@ def _codes(forest: Forest) -> dict[str, Array]:
 
 
 def _check_class_columns(forest: Forest) -> None:
-    """Raise a ValueError unless all count tables of ``forest`` have a column for each class, and its prior an entry.
+    """Raise a ValueError unless the count tables of ``forest`` have a column for each class, and its prior an entry.
 
-    Also if its mode of empty leaves is none of `MODES`.
+    Also raise it if the mode of empty leaves is none of `MODES`.
     """
     n_labels = len(forest.class_labels)
     shapes = {"count_table": np.shape(forest.count_table), "prior": np.shape(forest.prior)}
@@ -112,7 +109,7 @@ def _check_class_columns(forest: Forest) -> None:
     shapes |= {name: np.shape(table) for name, table in tables.items() if table is not None}
     # Numbers of columns that occur; -1 for an array that is no table.
     columns = {shape[1] if len(shape) == 2 else -1 for name, shape in shapes.items() if name != "prior"}
-    if shapes["prior"] != (n_labels,) or len(columns) != 1 or columns.pop() != n_labels:
+    if shapes["prior"] != (n_labels,) or columns != {n_labels}:
         raise ValueError(
             f"the forest has {n_labels} class labels, but its arrays have shapes {shapes}; expected a column of counts "
             "for each class, and one prior probability."
@@ -121,10 +118,9 @@ def _check_class_columns(forest: Forest) -> None:
 
 
 class _Nodes:
-    """Arrays ``[trees nodes]`` of some trees, on the host, as checks read them.
+    """Arrays ``[trees nodes]``, on the host, of those of ``trees`` in ``tree_range``, as checks read them.
 
-    The trees are those of ``trees`` in ``tree_range``. ``absorbs`` says which nodes are leaves, or padding; ``index``
-    is a node's index in its tree.
+    ``absorbs`` says which nodes are leaves, or padding; ``index [nodes]`` is a node's index in its tree.
     """
 
     def __init__(self, trees: Trees, tree_range: slice):
@@ -154,10 +150,7 @@ def _features_in_range(nodes: _Nodes) -> bool:
 
 
 def _depths_reach_leaves(nodes: _Nodes) -> bool:
-    """Return whether each tree's ``tree_depth`` is long enough to reach its leaves, and possible.
-
-    It is possible if it is less than `DEEPEST`, and than the number of ``nodes``.
-    """
+    """Return whether each ``tree_depth`` reaches the tree's leaves, and is below `DEEPEST` and the number of nodes."""
     depth = nodes.tree_depth
     if depth.shape != (nodes.n_trees,):
         return False
@@ -167,14 +160,14 @@ def _depths_reach_leaves(nodes: _Nodes) -> bool:
 def _reach(nodes: _Nodes) -> bool:
     """Return whether every path from a root in ``nodes`` ends in a leaf after at most ``tree_depth`` tests.
 
-    Nodes are visited level by level, each once, after the last of its parents. A node may have several parents: the
-    nodes that make one test of intervals share their children. A cycle would not be noticed here:
-    `_children_after_parents` excludes it.
+    Nodes are visited level by level, each once, after the last of its parents: the nodes that make one test of
+    intervals share their children. A cycle would not be noticed here; `_children_after_parents` excludes it.
     """
     # Nodes are numbered over all trees: by their index in the flattened arrays.
     index = np.arange(nodes.child.size)
+    root = index.reshape(nodes.child.shape) - nodes.index  # of each node's tree
     # A child out of range is clipped: another check reports it, this one must not fail.
-    child = (index.reshape(nodes.child.shape) - nodes.index + np.clip(nodes.child, 0, nodes.n_nodes - 2)).ravel()
+    child = (root + np.clip(nodes.child, 0, nodes.n_nodes - 2)).ravel()
     inner = ~nodes.absorbs.ravel()
     # How many parents of each node were not visited yet.
     n_open_parents = np.bincount(child[inner], minlength=len(index) + 1)
@@ -260,6 +253,7 @@ def _forks_are_whole(trees: Trees) -> bool:
     tree, start, child_node = (np.asarray(array) for array in (forks.tree, forks.first, forks.node))
     reached = np.asarray(trees.is_leaf) | (child != np.arange(trees.n_nodes))  # all nodes but padding
     n_trees, n_nodes = child.shape
+    # Each fork must have a child, and all numbers of trees and nodes must be in range; no root is a child.
     if start.shape != (forks.number + 1,):
         return False
     if start[0] != 0 or start[-1] != len(child_node) or np.any(np.diff(start) < 1):
@@ -269,6 +263,7 @@ def _forks_are_whole(trees: Trees) -> bool:
     # Each child and empty leaf of a fork is labelled with the fork's number. Empty leaves have the label already.
     owner = np.repeat(np.arange(forks.number), np.diff(start))  # the fork of each child
     empty_leaf = np.nonzero(label >= 0)
+    # A fork's empty leaves must be in its tree, and its children must not be empty leaves.
     if np.any(tree[label[empty_leaf]] != empty_leaf[0]) or np.any(label[tree[owner], child_node] >= 0):
         return False
     n_parts = np.bincount(label[empty_leaf], minlength=forks.number) + np.diff(start)
@@ -287,7 +282,7 @@ def _each_becomes_one(child: np.ndarray, label: np.ndarray, parts: np.ndarray) -
     -1. ``parts [forks]`` is how many nodes have the label of each fork. Both are changed in place.
 
     Two siblings with the same label are replaced by their parent, which takes it, in all trees at once. The last node
-    of a fork is the node of the multi-way test. It keeps the label, as it may be a child of another fork.
+    of a fork is that of the multi-way test. It keeps the label that it had: it may be a child of another fork.
     """
     # In this function a node's number is its index in the flattened arrays of all trees.
     left_of = (child + np.arange(len(child))[:, None] * child.shape[1]).ravel()
@@ -307,7 +302,7 @@ def _each_becomes_one(child: np.ndarray, label: np.ndarray, parts: np.ndarray) -
         is_unfinished = parts[fork] > 1  # a node that stands for its whole fork is done
         labelled = node[is_unfinished]
         fork = fork[is_unfinished]
-        if np.any(label[labelled] >= 0):
+        if np.any(label[labelled] >= 0):  # a part of a fork, though it is a child or an empty leaf itself
             return False
         label[labelled] = fork
     return bool(np.all(parts == 1))

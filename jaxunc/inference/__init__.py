@@ -1,4 +1,4 @@
-"""Instances → leaves, and the leaves' statistics merged on the way.
+"""Walks of instances to their leaves, whose statistics are merged on the way.
 
 Read `_bind`, `_by_table`, `_packed_trees` and `_walk`, in this order, to follow a prediction. This drawing of a tree of
 three tests shows the words that these modules use::
@@ -19,12 +19,13 @@ In the drawing they are the tests of the first two levels (a leaf's test always 
 *Place*: a position in a walk. The first places are the exits, each a copy of the node behind it; then come the nodes.
 So an exit's number is also its place. An instance (5, 2) leaves the top by exit 2, a copy of node 3. The test there
 says no, and the instance arrives at place 9, which is node 5.
-*Plane*: one number of the statistic that a combiner lifts from a leaf, for every node of every tree. A leaf table is
-cut into planes, which are looked up by places. An array of many numbers, as of many classes, is one *wide* plane.
+*Lift*: to compute a statistic of each leaf from its class counts, as a combiner does. A *leaf table* holds the results.
+*Plane*: one number of that statistic, for every node of every tree; planes are looked up by places. An array of many
+numbers a node, as of many classes, is one *wide* plane.
 *Word*: an integer with a bit for each of 31 sets of categories that trees test. It is looked up by an instance's code
 once for all trees. Words are columns behind the columns of the data (`_plan.compact`); a node that tests a set reads
 the set's bit.
-*Carry*: the statistics of the trees so far, merged, for each instance.
+*Carry*: for each instance the statistics of its leaves in the trees so far, merged.
 """
 
 from ._bind import (

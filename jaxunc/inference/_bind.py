@@ -4,7 +4,6 @@
 leaves are followed; `Traced` serves where the forest or the combiner is traced. `BoundForest._run` calls the engine.
 
 `Answering` and `HasColumns` are the protocols of models and of answers: files, streams and clusters use these alone.
-`ReadOuts` has the methods `probability`, `score` and so on, each one call of ``_run``.
 """
 
 import abc
@@ -47,11 +46,11 @@ from ._walk import FEW, Walk, default_walk
 
 @runtime_checkable
 class Answering(Protocol):
-    """The protocol of models that answer instances, such as bound and sharded forests, votes, and laws of numbers.
+    """The protocol of models that answer instances: bound and sharded forests, votes, laws of `jaxunc.regression`.
 
-    An estimator of `jaxunc.estimators` has such a model as ``bound_``. A new kind of model needs only these members;
-    its answers need those of `HasColumns`. A model whose answers name classes also has ``class_labels``. A model whose
-    forest can be bound to further combiners is an `OfForest`.
+    An estimator of `jaxunc.estimators` has such a model as ``bound_``. Its answers have the members of `HasColumns`. A
+    model whose answers name classes also has ``class_labels``. A model whose forest can be bound to further combiners
+    is an `OfForest`.
     """
 
     @property
@@ -84,8 +83,8 @@ class OfSums(Protocol):
     def of_sums(self, *stats: PyTree) -> dict[str, Any]:
         """Return the columns of an answer for one instance, by name.
 
-        ``stats`` has the instance's merged statistic of each of the `parts`. Exporters call this method, in a program
-        with 64-bit numbers.
+        ``stats`` are the instance's merged statistics, one of each of the `parts`. Exporters call this method, in a
+        program with 64-bit numbers.
         """
         ...
 
@@ -132,7 +131,7 @@ READOUTS = (None, "class_scores", "score", "probability", "log_probability")
 class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
     """Base of bound forests: a combiner's read-outs for NumPy, JAX, pandas or sparse data ``[instances features]``.
 
-    With a ``tree_mask``, booleans ``[instances trees]``, only the trees count that are True for an instance.
+    A ``tree_mask``, booleans ``[instances trees]``, tells which trees count for which instance; by default all do.
     """
 
     combiner: Combiner[AnswerT]
@@ -150,8 +149,8 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
     @cached_property
     def _answer_of_one(self) -> PyTree:
         """The answer for one instance, with shapes and types in place of arrays; cached, since it takes a trace."""
-        columns = self.forest.n_classes * len(self.combiner.count_sets)
-        counts = jax.ShapeDtypeStruct((1, self.forest.n_trees, columns), self.forest.count_table.dtype)
+        n_columns = self.forest.n_classes * len(self.combiner.count_sets)  # the count sets lie side by side
+        counts = jax.ShapeDtypeStruct((1, self.forest.n_trees, n_columns), self.forest.count_table.dtype)
         return jax.eval_shape(self.combiner.answer, counts)
 
     @overload
@@ -172,7 +171,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
 
     @typed_by_answer
     def score(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
-        """Return the score ``[instances]`` of two classes that the combiner's authors define, positive for class 1."""
+        """Return the combiner's score ``[instances]`` for two classes, defined by its authors: positive for class 1."""
         return self._run(X, tree_mask, "score")
 
     @typed_by_answer
@@ -195,10 +194,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
 
     @abc.abstractmethod
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return one ``readout`` (`READOUTS`) of the answer for instances ``X``; for None the whole answer.
-
-        ``tree_mask`` is as for the public methods.
-        """
+        """Return one ``readout`` (`READOUTS`) of the answer for instances ``X``; for None the whole answer."""
 
 
 EachT = TypeVar("EachT")
@@ -228,8 +224,8 @@ def bind(
     threads
         Number of host threads that run compiled programs on a CPU. Default: one per core that this process may use.
     walk
-        The way instances are walked to their leaves: ``"blocks"`` for a CPU, whose cache holds a block that goes
-        tree by tree (few rows take all trees at once), or ``"levels"``, all trees a level at a time, for accelerators.
+        The way instances are walked to their leaves. ``"blocks"`` is for a CPU, whose cache holds a block that goes
+        tree by tree (few rows take all trees at once). ``"levels"``, all trees a level at a time, is for accelerators.
         Default: the one that suits the backend.
 
     Returns
@@ -240,24 +236,21 @@ def bind(
     Raises
     ------
     RuntimeError
-        In a process that was forked after JAX had begun to compute. Calls of a forest bound before the fork raise it,
-        too.
+        In a process that was forked after JAX had begun to compute; also when a forest bound before the fork is called.
     TypeError
         If ``forest`` is not a `Forest` (but a model of scikit-learn, say), ``combiner`` is not a `Combiner` (but a
         class or a name), or ``threads`` is not an integer.
     ValueError
         If the combiner does not suit the forest's number of classes or of trees, the walk is unknown, or threads < 1.
 
-    Notes
-    -----
-    Any number of instances goes through programs of few shapes, which are compiled when they are first needed. Data of
-    the host are cut and padded there, and their answers joined and trimmed. On a CPU the shapes are the powers of two
-    up to 4096 instances, and 16 384: a server that asks once for each compiles none of them later. After 32 calls with
-    as many instances a small program joins and trims their answers, for at most 64 numbers of instances. A JAX array on
-    an accelerator stays there, and is answered by a program for its number of instances.
+    Notes ----- Any number of instances goes through programs of few shapes, which are compiled when they are first
+    needed. Data of the host are cut and padded there, and their answers joined and trimmed. On a CPU the shapes are the
+    powers of two up to 4096 instances, and 16 384. A server that asks once for each compiles none of them later. After
+    32 calls with as many instances a small program joins and trims their answers, for at most 64 numbers of instances.
+    A JAX array on an accelerator stays there, and is answered by a program for its number of instances.
 
     For few rows the time of JAX's dispatch counts. Simple programs of up to 16 rows run in the calling thread. With
-    ``jax.config.update("jax_cpu_enable_async_dispatch", False)``, before anything is computed, all others do so, too.
+    ``jax.config.update("jax_cpu_enable_async_dispatch", False)``, before anything is computed, all others do.
 
     **Processes.** JAX's threads do not survive a fork. A worker that was forked (``multiprocessing``'s "fork", joblib's
     ``backend="multiprocessing"``) after a forest had been made would wait for them without end, so it is refused. Take
@@ -306,9 +299,9 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     A sparse matrix of SciPy (best CSR; entries that are not stored are 0) is made dense chunk by chunk, and only in
     columns that some tree tests.
 
-    On a CPU the answer for an instance does not depend on other instances, on the size of the batch, or on the number
-    of threads: bit for bit under JAX 0.10. Compilers of later versions may round the last bit of an exponential by its
-    position in an array.
+    On a CPU the answer for an instance does not depend on other instances, the size of the batch or the number of
+    threads. Under JAX 0.10 this holds for each bit; compilers of later versions may round the last bit of an
+    exponential by its position in an array.
 
     A bound forest is a pytree of an engine and a combiner, and may be passed to programs. It has no gradient there. To
     differentiate in the combiner's settings or the forest's counts, call `bind` inside the program.
@@ -421,18 +414,16 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return bind(self.forest, combiner, threads=self.threads, walk=self.engine.walk)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return one ``readout`` (`READOUTS`) of the answer for instances ``X``; for None the whole answer.
-
-        ``tree_mask`` is a tree mask or None.
-        """
+        """Return one ``readout`` (`READOUTS`) of the answer for instances ``X``; for None the whole answer."""
         if not (self._is_concrete and is_concrete(X, tree_mask)):
             return self._run_traced(X, tree_mask, readout)
         bound, values, missing = self._encode(X)
-        mask = as_mask(tree_mask, len(values), self._call_settings[1])
+        _, n_trees, _ = self._call_settings
+        mask = as_mask(tree_mask, len(values), n_trees)
         return bound._answer_rows(values, missing, mask, readout)
 
     def _run_traced(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return `_run`'s result where ``X``, ``tree_mask`` or the bound forest are traced by the caller's program."""
+        """Return what `_run` returns where ``X``, ``tree_mask`` or the bound forest is traced by a caller's program."""
         columns, n_trees, _ = self._call_settings
 
         def answer_rows(bound, rows, mask):
@@ -446,21 +437,22 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     def _encode(self, X) -> tuple["BoundForest[AnswerT]", Any, bool | None]:
         """Return (bound forest that answers, encoded instances, whether values are missing) for concrete ``X``.
 
-        The bound forest is `_on_float32` if the instances are float32 and trees compare codes. It is that of
-        `_on_tested` for sparse instances, else this one. On an accelerator the last value may be None: a program then
-        looks for missing values.
+        If the trees compare codes, but ``X`` holds float32 numbers, `_on_float32` answers. Sparse instances are
+        answered by the bound forest of `_on_tested`, others by this one. On an accelerator the last value may be None:
+        a program then looks for missing values.
         """
         columns, _, on_device = self._call_settings
         if columns.cuts is None:
             values, missing = unchecked_rows(X, columns) if on_device else encode_rows(X, columns)
         else:
             trees, (values, missing) = encode_for(self.forest.trees, X)
-            if trees is not self.forest.trees:
+            if trees is not self.forest.trees:  # trees that compare float32 numbers
                 return self._on_float32._encode(Encoded(values, missing))
         if isinstance(values, SparseRows):
             narrow_bound, tested_columns = self._on_tested
             if tested_columns is not None:  # only columns that trees test are made dense
-                values = values.of(tested_columns, narrow_bound._call_settings[0])
+                narrow_columns, _, _ = narrow_bound._call_settings
+                values = values.of(tested_columns, narrow_columns)
                 return narrow_bound._encode(Encoded(values, bool(missing)))
         return self, values, missing
 
@@ -484,10 +476,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return answer_traced(engine, self.combiner, readout, values, mask)
 
     def _call(self, missing: bool) -> TableCall:
-        """Return the members of the engine that a call reads (`ByTable.call`); cached.
-
-        ``missing`` says whether data have missing values. The engine must be a `ByTable`.
-        """
+        """Return what a call reads of the `ByTable` for data with or without ``missing`` values; cached."""
         call = self._calls.get(missing)
         if call is None:
             engine = self._engine(missing)
@@ -500,17 +489,18 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     def _run_on_device(self, values, missing: bool | None, mask, readout: str | None) -> PyTree:
         """Return an accelerator's answer, or one ``readout`` of it, for ``values`` of the host or of a device.
 
-        ``mask`` is a tree mask or None. ``missing`` tells whether values are missing; for None the program looks
-        for missing values. Whether there were any is kept, as a guess for the next batch.
+        ``missing`` tells whether values are missing; None lets the program look for them. Whether there were any is
+        kept, as a guess for the next batch.
         """
 
         def program(with_missing: bool, x, mask) -> tuple[PyTree, Array]:
             call = self._call(with_missing)
             return answer_and_mark(call.spec, call.block, self.combiner, readout, call.arrays, x, mask)
 
-        # Values of a row and planes of its statistic, 4 bytes each: the same number with and without missing values.
-        row_numbers = values.shape[1] + self._call(missing=False).spec.layout.width
-        row_bytes = 4 * row_numbers + (0 if mask is None else mask.shape[1])
+        # A row's values and the planes of its statistic take 4 bytes each, also if values are missing; a mask's
+        # booleans take one byte each.
+        n_numbers = values.shape[1] + self._call(missing=False).spec.layout.width
+        row_bytes = 4 * n_numbers + (0 if mask is None else mask.shape[1])
         answer, self._missing_guess = answer_on_device(
             program, values, mask, row_bytes, missing=missing, guess=self._missing_guess
         )
@@ -518,31 +508,28 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _call_settings(self) -> tuple[Columns, int, bool]:
-        """(columns of the data, number of trees in a mask, whether an accelerator answers by table).
-
-        Cached, since attributes of a module are slow.
-        """
+        """(columns of the data, number of trees, whether an accelerator answers by table); cached: modules are slow."""
         engine = self.engine
         on_device = isinstance(engine, ByTable) and engine.packed.spec.walk == "levels"
         return engine.forest.trees.columns, engine.forest.n_trees, on_device
 
     @cached_property
     def _flat_combiner(self) -> "FlatCombiner":
-        """The combiner as programs take it on the host; cached."""
+        """The combiner, flattened once for all calls on the host."""
         return FlatCombiner.of(self.combiner)
 
     @cached_property
     def _traceable(self) -> Callable[[Any, Any, str | None], PyTree]:
-        """The function (instances of `encode_traced`, tree mask or None, read-out) → answer, for traced instances.
+        """The function (instances of `encode_traced`, tree mask or None, read-out) → answer; cached.
 
-        The function is jitted, so that `vmap` or `grad` without `jit` run it as one program. Operation by operation,
-        combiners would round differently.
+        It is jitted, so that `vmap` or `grad` without `jit` run it as one program: operation by operation, combiners
+        would round differently. The function of a traced bound forest is not jitted.
         """
 
         def answer(X: Any, mask: Any, readout: str | None) -> PyTree:
             model = self._engine(missing=True), self.combiner
             answer_rows = partial(_answer_traced, readout)
-            if isinstance(X.shape[0], int):
+            if isinstance(X.shape[0], int):  # else the number of instances is symbolic, for a caller's `jax.export`
                 return answer_rows(model, X, mask)
             return _answer_any_number(answer_rows, model, X, mask)
 
@@ -595,6 +582,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     def _attributes(self) -> dict[str, Any]:
         """Return the attributes for copies and pickles by name, without those of `_TRANSIENT_ATTRIBUTES`."""
         state = {name: value for name, value in vars(self).items() if name not in _TRANSIENT_ATTRIBUTES}
+        # A copy has `engine` itself, not the `_raw_engine` that it is made from; its calls are made again.
         return state | {"engine": self.engine, "_calls": {}}
 
     def __repr__(self) -> str:
@@ -628,8 +616,7 @@ def _export_program(
 ) -> jax.export.Exported:
     """Return the program of `BoundForest.export`, which holds the arrays of ``model`` as constants.
 
-    Its argument is float32 ``[instances n_features]``, for any number of instances. ``platforms`` are those on which it
-    is to run; None stands for this process's.
+    It takes float32 ``[instances n_features]``, any number of them. ``platforms`` are those of `BoundForest.export`.
     """
 
     def answer(x: jax.Array) -> PyTree:
@@ -645,20 +632,18 @@ def _export_program(
 
 def _answer_any_number(answer_rows: _RowsAnswer, model: PyTree, x: jax.Array, mask: Any) -> PyTree:
     """Return ``answer_rows(model, x, mask)``, made in blocks; the number of instances ``x`` may be symbolic."""
-    # The barriers hide that these are constants. With constants the compiler would round differently than it does in a
-    # bound forest's programs, where they are arguments.
+    # Barriers hide that the model's arrays are constants: as such the compiler would round differently than in a bound
+    # forest's programs, where they are arguments.
     model = jax.tree.map(lax.optimization_barrier, model)
-    # A program is compiled for a concrete number of instances, which decides the branch; other branches are dropped.
+    # The branch of the smallest block that holds all instances, else the last: the number of blocks that are too small.
+    # A program is compiled for a concrete number of instances, so that the other branches are dropped.
     branch = sum((jnp.asarray(x.shape[0]) > size).astype(jnp.int32) for size in _EXPORTED_BLOCKS[:-1])
     answer_block = partial(answer_rows, model)
     return lax.switch(branch, [partial(_in_blocks, answer_block, size) for size in _EXPORTED_BLOCKS], x, mask)
 
 
 def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: jax.Array, mask: Any) -> PyTree:
-    """Return the answers ``answer_block(rows, mask of rows)`` for all instances ``x``, in blocks of ``size`` rows.
-
-    The last block is padded. ``mask`` is a tree mask or None.
-    """
+    """Return the answers ``answer_block(rows, mask of rows)`` for all instances ``x``, in blocks of ``size`` rows."""
     n = x.shape[0]
     n_rows = n // size * size + size  # one block at least, possibly empty, so that shapes are known for n = 0
     padded = jax.tree.map(lambda array: jnp.pad(array, ((0, n_rows - n), (0, 0))), (x, mask))
@@ -669,19 +654,19 @@ def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: j
     answer = jax.eval_shape(lambda: answer_block(*block_at(0)))
     # A number in the answer stands for all instances, and does not depend on them: each block has it. So one block is
     # answered also for n = 0.
-    room = jax.tree.map(lambda part: jnp.zeros((n_rows, *part.shape[1:]) if part.ndim else (), part.dtype), answer)
+    blank = jax.tree.map(lambda part: jnp.zeros((n_rows, *part.shape[1:]) if part.ndim else (), part.dtype), answer)
 
-    def write_block(i, room):
+    def write_block(i, answers):
         def write(whole, block_rows):
             if block_rows.ndim == 0:
                 return block_rows
             return lax.dynamic_update_slice_in_dim(whole, block_rows, i * size, 0)
 
-        return jax.tree.map(write, room, answer_block(*block_at(i * size)))
+        return jax.tree.map(write, answers, answer_block(*block_at(i * size)))
 
     n_blocks = jnp.maximum(-(-jnp.asarray(n) // size), 1)
-    filled = lax.fori_loop(0, n_blocks, write_block, room)
-    return jax.tree.map(lambda array: array[:n] if array.ndim else array, filled)
+    answers = lax.fori_loop(0, n_blocks, write_block, blank)
+    return jax.tree.map(lambda array: array[:n] if array.ndim else array, answers)
 
 
 def _name_arrays(answer: PyTree) -> PyTree:

@@ -1,8 +1,8 @@
 """The engine without a leaf table: it looks up the statistics of distinct count vectors for each instance and tree.
 
-It serves forests whose leaf table would be large, and forests whose empty leaves are followed. For an instance in an
-empty leaf a further row is appended. In the mode "sum" it is a row of counts, the sum over the leaves that the instance
-reaches, and is lifted like all rows. In the mode "average" it is the average of the statistics of those leaves.
+It serves forests whose leaf table would be large, and forests whose empty leaves are followed. There further rows serve
+instances in empty leaves. In the mode "sum" such a row has the summed counts of the leaves that an instance reaches
+from there, and is lifted like all rows. In the mode "average" it is the average of their statistics.
 
 `answer_by_rows` goes by *stretches* of `STRETCH` instances, each cut into blocks. It routes the instances of a stretch
 to their leaves, makes the rows, and merges the rows of each block in one program, `_merge_rows`.
@@ -32,7 +32,8 @@ from ._walk import Walk
 STRETCH = 2**15
 """Number of instances whose sums of counts are lifted together, each distinct sum once."""
 ROW_COUNTS = 2**20
-"""About how many counts (instances times trees times classes) a block has, to limit its memory."""
+"""About how many counts (instances times trees times classes) a block has, to limit its memory. A block has at least 16
+and at most 1024 instances in any case."""
 
 
 class BlockLeaves(NamedTuple):
@@ -43,8 +44,7 @@ class BlockLeaves(NamedTuple):
     empty: Empty
     """The pairs of an instance and a tree in which the instance ends in an empty leaf, and is routed on."""
     sums: np.ndarray
-    """Sum of the counts of the leaves that each pair of ``empty`` reaches, ``[pairs classes]``; without entries in the
-    mode "average"."""
+    """Summed counts of the leaves that a pair of ``empty`` reaches, ``[pairs classes]``; none in the mode "average"."""
 
 
 RowsAnswer = Callable[[Part, BlockLeaves, Any], PyTree]
@@ -79,20 +79,20 @@ class ByRows(eqx.Module):
 def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
     """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` on the host.
 
-    ``values`` are the encoded instances, ``readout`` is one of `READOUTS`, ``mask`` a tree mask of NumPy or None.
-    Instances are answered in stretches of `STRETCH`. In the walk "blocks" a stretch's blocks are shared by ``threads``.
+    ``values`` are the encoded instances, ``mask`` is a tree mask of NumPy or None. In the walk "blocks" the blocks of a
+    stretch are shared by ``threads``.
     """
     forest, reading = engine.forest, engine.reading
     values = values if isinstance(values, SparseRows) else np.asarray(values)
-    size = int(np.clip(ROW_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))  # of a block
+    block_size = int(np.clip(ROW_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))
     table, code = (np.asarray(array) for array in reading.leaf_rows())
     threads = threads if engine.walk == "blocks" else 1
 
     def score(stretch: Part) -> PyTree:
-        """Return one answer for all instances of a stretch, computed block by block."""
+        """Return the answer for all instances of a stretch, computed block by block."""
         x = values[stretch.start : stretch.stop]
         in_mask = None if mask is None else mask[stretch.start : stretch.stop]
-        parts = cut(stretch.n_instances, Shapes(Chunk(size, size)), threads=1)
+        parts = cut(stretch.n_instances, Shapes(Chunk(block_size, block_size)), threads=1)
         route_part = lambda part: _route(engine, part.of(x))
         blocks = dict(zip(parts, thread_map(threads)(route_part, parts), strict=True))
         if forest.follows_forks and forest.empty_leaves == "average":
@@ -124,20 +124,20 @@ def _route(engine: ByRows, x) -> BlockLeaves:
 def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dict[Part, BlockLeaves]) -> RowsAnswer:
     """Return the function that answers the blocks of one stretch of instances, where each leaf has a row of counts.
 
-    It serves forests whose empty leaves are not followed, and those that follow them in the mode "sum". ``table [rows
-    classes]`` and ``code [trees nodes]`` are those of `Forest.leaf_rows`. ``blocks`` has all blocks of the stretch. A
-    pair of an instance and a tree that ends in an empty leaf gets a row of its sum of counts: the distinct sums lie
-    behind the rows of ``table``. The function returns one ``readout`` (`READOUTS`); for None the whole answer.
+    ``table [rows classes]`` and ``code [trees nodes]`` are those of `Forest.leaf_rows`; ``blocks`` has all blocks of
+    the stretch. A pair of an instance and a tree that ends in an empty leaf, followed in the mode "sum", has a row for
+    its sum of counts. The rows of distinct sums lie behind those of ``table``.
     """
     block_sums = [block.sums for block in blocks.values()]
     distinct, sum_index = distinct_rows(np.concatenate(block_sums))
-    # The rows of each block's sums in the table that has them behind the count vectors.
-    sum_rows = np.split(sum_index + len(table), np.cumsum([len(rows) for rows in block_sums])[:-1])
-    rows_of_part = dict(zip(blocks, sum_rows, strict=True))
+    # The row of each pair's sum behind the rows of ``table``, cut where the next block's pairs begin.
+    block_ends = np.cumsum([len(sums) for sums in block_sums])
+    sum_rows = np.split(len(table) + sum_index, block_ends[:-1])
+    sum_rows_of = dict(zip(blocks, sum_rows, strict=True))
     table = jnp.asarray(table)
     sum_table = padded_table(distinct)
-    # Both tables get one type: a combiner may make other planes of integer counts than of floats, and the planes of
-    # both tables are joined below.
+    # Both tables get one type, since their planes are joined below: of integer counts a combiner may make other planes
+    # than of floats.
     dtype = counts_dtype(table, sum_table)
     both_tables = table.astype(dtype), sum_table.astype(dtype)
     by_tree = has_tree_fields(combiner)
@@ -150,7 +150,7 @@ def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dic
     def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
         """Return the answer of the block ``part`` under its tree ``mask`` or None."""
         rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
-        rows[block.empty.instance, block.empty.tree] = rows_of_part[part]
+        rows[block.empty.instance, block.empty.tree] = sum_rows_of[part]
         if by_tree:  # each tree lifts counts by settings of its own, so that no lifted row serves all trees
             return combine_counts(combiner, counts[rows], readout, mask)
         return _merge_rows(combiner, stat, rows, readout, mask)
@@ -162,8 +162,7 @@ def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, c
     """Return the function that answers the blocks of one stretch of instances, in the mode "average" of empty leaves.
 
     ``x`` are the stretch's instances, and ``code [trees nodes]`` is that of `Forest.leaf_rows`. A pair of an instance
-    and a tree that ends in an empty leaf gets a row of its average: the averages of a block lie behind the rows of
-    lifted statistics. The function returns one ``readout`` (`READOUTS`); for None the whole answer.
+    and a tree that ends in an empty leaf has a row for its average. Averages lie behind the rows of lifted statistics.
     """
     by_tree = has_tree_fields(combiner)
     if by_tree:  # a row for each leaf of each tree
@@ -174,31 +173,31 @@ def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, c
     arrays, structure = jax.tree.flatten(stat)
     n_row_axes = 2 if by_tree else 1  # of trees and nodes, or of rows
     is_plane = [array.ndim >= n_row_axes for array in arrays]  # other arrays are a number for each tree, or for all
-    plane_indices = [i for i, flag in enumerate(is_plane) if flag]
+    plane_indices = np.flatnonzero(is_plane).tolist()
     planes = [arrays[i].reshape(-1, *arrays[i].shape[n_row_axes:]) for i in plane_indices]  # [rows ...]
     kinds = merge_kinds(combiner.merge, stat)
-    # inf is the neutral value of a minimum, -inf that of a maximum; in an average 0 stands for it.
-    neutral = [-np.inf if kinds[i] == "max" else np.inf for i in plane_indices]
+    # In an average 0 stands for the neutral value of a minimum or a maximum; NaN equals no value of other planes.
+    neutral = [{"min": np.inf, "max": -np.inf}.get(kinds[i], np.nan) for i in plane_indices]
 
     def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
         """Return the answer of the block ``part`` under its tree ``mask`` or None."""
 
         def read(tree, node):
-            """Return the planes of leaves, and before them a 1 for each leaf, whose sum is the number of leaves."""
+            """Return the planes at leaves, and before them a 1 for each leaf, whose sum is the number of leaves."""
             leaf_arrays = [np.ones(len(node))]
             for plane, neutral_value in zip(planes, neutral, strict=True):
-                values = plane[code[tree, node]]
-                leaf_arrays.append(np.where(values == neutral_value, 0, values))
+                at_leaves = plane[code[tree, node]]
+                leaf_arrays.append(np.where(at_leaves == neutral_value, 0, at_leaves))
             return leaf_arrays
 
-        sizes, *sums = sums_reached(engine.forest.trees, engine.plan, part.of(x), block.empty, read)
-        n_new = power_of_two(len(sizes), SMALLEST_ROUND)
+        n_leaves, *sums = sums_reached(engine.forest.trees, engine.plan, part.of(x), block.empty, read)
+        n_new = power_of_two(len(n_leaves), SMALLEST_ROUND)  # padded to few sizes, for few programs
         n_rows = planes[0].shape[0] if planes else 0
         rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
-        rows[block.empty.instance, block.empty.tree] = n_rows + np.arange(len(sizes))
+        rows[block.empty.instance, block.empty.tree] = n_rows + np.arange(len(n_leaves))
         stat_arrays = list(arrays)
         for i, plane, total in zip(plane_indices, planes, sums, strict=True):
-            stat_arrays[i] = _append_averages(plane, total, sizes, n_new)
+            stat_arrays[i] = _append_averages(plane, total, n_leaves, n_new)
         return _merge_rows(combiner, structure.unflatten(stat_arrays), rows, readout, mask, tuple(is_plane))
 
     return answer
@@ -215,15 +214,14 @@ def _merge_rows(
 ) -> PyTree:
     """Return the answer, or one ``readout`` of it, for instances whose leaves in each tree are ``rows`` of ``stat``.
 
-    ``stat`` is a lifted statistic. Its arrays are planes ``[rows ...]``, or have a number for each tree, or one number
-    for all trees. ``is_plane`` tells which arrays are planes; None stands for those with an axis. ``mask`` is a tree
-    mask or None.
+    The arrays of ``stat``, a lifted statistic, are planes ``[rows ...]``, numbers per tree ``[trees]``, or a number for
+    all trees. ``is_plane`` tells which are planes; for None these are all arrays with an axis.
     """
     arrays, structure = jax.tree.flatten(stat)
     is_plane = is_plane or tuple(array.ndim > 0 for array in arrays)
     leaf_arrays = []
-    for array, flag in zip(arrays, is_plane, strict=True):
-        if flag:
+    for array, has_rows in zip(arrays, is_plane, strict=True):
+        if has_rows:
             leaf_arrays.append(array.at[rows.T].get(mode="promise_in_bounds"))  # [trees instances ...]
         else:
             leaf_arrays.append(jnp.broadcast_to(array, rows.shape[1:]))  # [trees]

@@ -69,10 +69,7 @@ class ByTable(eqx.Module):
 
     @staticmethod
     def suits(forest: Forest, combiner: Combiner, walk: Walk) -> bool:
-        """Return whether this engine can answer: no empty leaf is followed, and in "blocks" the table is not too large.
-
-        Which table is too large `is_large` says.
-        """
+        """Return whether the engine can answer: no empty leaf is followed, and no table of "blocks" `is_large`."""
         return not forest.follows_forks and (walk == "levels" or not is_large(forest, combiner))
 
     def for_missing(self) -> "ByTable":
@@ -88,6 +85,7 @@ class ByTable(eqx.Module):
     def call(self) -> "TableCall":
         """Return the members of this engine that a call reads."""
         packed = self.packed
+        # An instance meets at most as many tests in all trees together as these are deep.
         n_tests = int(np.sum(np.asarray(packed.plan.depth))) if is_concrete(packed.plan.depth) else 0
         shapes = shapes_of(packed.spec, packed.n_trees, self.forest.n_features, n_tests)
         return TableCall(packed.spec, packed.arrays, shapes)
@@ -115,7 +113,7 @@ def _with_sets(trees: Trees) -> CompactTrees | None:
 class TableCall(NamedTuple):
     """The members of an engine `ByTable` that a call reads, looked up once for all calls.
 
-    Looking up an attribute of a module takes 1 µs, and a call of one row 30 µs. The arrays of `PackedTrees` are a
+    Looking up an attribute of a module takes 1 µs, which counts in a call of one row. The arrays of `PackedTrees` are a
     tuple, which JAX flattens faster than a module.
     """
 
@@ -132,7 +130,7 @@ class TableCall(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class FlatCombiner:
-    """A combiner, flattened once for all calls: of a call of one row, 60 µs, JAX takes 5 µs to flatten a module."""
+    """A combiner, flattened once for all calls: JAX takes 5 µs to flatten a module."""
 
     leaves: tuple[Any, ...]
     structure: Any = dataclasses.field(metadata={"static": True})
@@ -151,13 +149,13 @@ class FlatCombiner:
 def answer_by_table(call: TableCall, combiner: FlatCombiner, readout: str | None, values, mask, threads: int) -> PyTree:
     """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` on the host.
 
-    ``call`` is that of an engine for missing values, if there are any among ``values``. ``readout`` is one of
-    `READOUTS`. ``mask`` is a tree mask of NumPy or None. ``threads`` is the number of threads that share the parts.
+    ``call`` is that of an engine for missing values, if there are any among ``values``. ``mask`` is a tree mask of
+    NumPy or None. ``threads`` is the number of threads that share the parts.
     """
     spec, arrays, shapes = call
 
     def score(part: Part) -> PyTree:
-        """Return the answer of one part: merged and finished by one program if it has few rows, else by two."""
+        """Return the answer of one part, by one program if it has few rows, else by two (`ONE_PROGRAM`)."""
         block = part.chunk.block
         rows = part.of(values)
         mask_of_rows = part.of(mask)
@@ -173,22 +171,24 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Sh
     """Return the shapes of calls for ``n_trees`` trees, packed as ``spec`` says, and data of ``n_features`` columns.
 
     ``n_tests`` is about the number of tests that an instance meets in all trees, 0 if it is not known. Calls have fewer
-    rows where planes are wide, and in the walk "blocks" where trees' values are collected.
+    rows where planes are wide, and in the walk "blocks" where values of all trees are collected.
     """
     on_host = spec.walk == "blocks"
     layout = spec.layout
     collects = layout.planes.collects
+    # On an accelerator always two keys a column: calls with and without missing values have the same shapes.
     n_columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
     shapes = call_shapes(spec.walk, n_trees, n_columns, n_tests, spec.small_block)
     if layout.is_wide:
-        n_numbers = layout.width * (n_trees if collects else 1)
+        n_numbers = layout.width * (n_trees if collects else 1)  # of an instance
         return shapes.of_at_most(MERGED_NUMBERS // n_numbers, spec.block)
     if not on_host or not collects:
         return shapes
     most_rows = MOST_COLLECTED // n_trees
     if most_rows < BLOCKS[0]:
         return shapes.of_at_most(min(FEW_COLLECTED, max(most_rows, 1)), FEW_COLLECTED)
-    return shapes if most_rows >= CHUNK_BLOCKS * BLOCKS[0] else shapes._replace(large=None)
+    large_rows = CHUNK_BLOCKS * BLOCKS[0]  # as many as `call_shapes` gives the large shape
+    return shapes if most_rows >= large_rows else shapes._replace(large=None)
 
 
 @partial(HostProgram, static_argnums=(0, 1))
@@ -196,7 +196,7 @@ def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyT
     """Return the statistic of a chunk's rows ``x``, merged over trees, in a compiled program.
 
     ``arrays`` and ``spec`` are those of `PackedTrees`. Only the first ``n_blocks`` blocks of ``block`` instances are
-    walked; None stands for all rows. ``mask`` is a tree mask of the rows or None.
+    walked; None stands for all rows.
     """
     return PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
 

@@ -46,9 +46,8 @@ def in_blocks(
 ) -> tuple[PyTree, Array]:
     """Return (answers of ``answer_block`` for the rows ``x``, mark of the rows), at most ``block`` rows at a time.
 
-    ``answer_block`` takes float32 rows, and the same rows of each array in ``beside``, such as a tree mask, or None for
-    None. A number among its answers stands for all rows. ``x`` has at least one row: batches without rows are padded
-    before (`device_parts`).
+    ``answer_block`` takes float32 rows, and behind them the same rows of each array ``beside``, such as a tree mask;
+    None is passed on as it is. A number among its answers stands for all rows. ``x`` has at least one row.
     """
     n = len(x)
     n_blocks = ceil_div(n, block)
@@ -99,8 +98,8 @@ def answer_on_device(
 ) -> tuple[PyTree, bool]:
     """Return (answers, whether any value is missing) for rows of the host or of a device.
 
-    Answers for rows of the host are NumPy arrays, unless there is one part without padding. The program is called once
-    if the caller has looked at the values; else the mark of its first answers decides:
+    Answers for rows of the host are NumPy arrays, unless a single part without padding holds all rows. The program is
+    called once if the caller has looked at the values; else the mark of its first answers decides:
 
     | ``missing`` | ``guess`` | missing values told apart | finite | missing | infinite |
     |---|---|---|---|---|---|
@@ -123,8 +122,7 @@ def answer_on_device(
     guess
         Whether values are probably missing, for ``missing=None``.
     n_devices
-        Number of devices that run the program. Rows that lie on exactly so many devices are answered there; others go
-        through the host.
+        Number of devices that run the program. Rows on exactly so many devices stay there; others go through the host.
     least
         Number of rows of the smallest program for rows of the host.
 
@@ -156,8 +154,8 @@ def _answer(
 ) -> tuple[PyTree, int]:
     """Return (answers, mark) of all rows ``values``; if the mark is ``refused`` or more, the answers may be None.
 
-    ``run(rows, mask)`` is a `Program` without its first argument. Rows that lie on exactly ``n_devices`` devices are
-    answered by one call. Other rows are answered in the parts that ``cut_in_parts(rows)`` returns.
+    ``run(rows, mask)`` is a `Program` without its first argument. Rows on exactly ``n_devices`` devices are answered by
+    one call, others in the parts that ``cut_in_parts(rows)`` returns.
     """
     if isinstance(values, jax.Array) and len(values) and len(values.devices()) == n_devices:
         # JAX refuses a mask on another device than the rows'.
@@ -186,10 +184,8 @@ def _largest_mark(mark: Any) -> int:
 
 
 def _one_ahead(score: Callable[[Part], Any], parts: list[Part]) -> Iterator[tuple[Part, Any]]:
-    """Yield (part, ``score(part)``) for each of ``parts``, in order; ``score`` is called one part ahead.
-
-    So the device computes the next part while the caller fetches a result.
-    """
+    """Yield (part, ``score(part)``) for each of ``parts``, in order; ``score`` is called one part ahead."""
+    # So the device computes the next part while the caller fetches a result.
     queue: deque[tuple[Part, Any]] = deque()
     for part in parts:
         queue.append((part, score(part)))
@@ -201,8 +197,8 @@ def _one_ahead(score: Callable[[Part], Any], parts: list[Part]) -> Iterator[tupl
 def device_parts(values: np.ndarray | SparseRows, row_bytes: int, least: int = LEAST_ROWS) -> list[Part]:
     """Return the parts in which the rows ``values`` of the host are sent to a device.
 
-    All but the last have the largest power of two of rows that `TRANSFER_BYTES` allow; a row, its mask and its answer
-    take ``row_bytes``. The last part is padded to a `padded_size` of at least ``least`` rows.
+    All but the last have as many rows, a power of two, as `TRANSFER_BYTES` allow (for sparse rows also `MOST_DENSE`). A
+    row, its mask and its answer take ``row_bytes``. The last part is padded to `padded_size`, ``least`` or more.
     """
     most_rows = max(TRANSFER_BYTES // row_bytes, 1)
     if isinstance(values, SparseRows):
@@ -218,9 +214,7 @@ def device_parts(values: np.ndarray | SparseRows, row_bytes: int, least: int = L
 
 
 def padded_size(n: int, least: int = LEAST_ROWS) -> int:
-    """Return the number of rows to which ``n`` rows are padded, at least ``least``.
-
-    Four sizes lie between a power of two and the next, so that few programs are compiled.
-    """
+    """Return the number of rows to which ``n`` rows are padded, at least ``least``."""
+    # Four sizes from a power of two to the next, so that few programs are compiled.
     step = max(power_of_two(n) // 8, 1)
     return max(least, multiple_of(step, n))

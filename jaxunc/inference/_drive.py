@@ -3,11 +3,10 @@
 `cut` makes the parts, and `Part.of` returns the rows of a part. `drive` runs a function for each part, on several
 threads, and joins the answers. Data of the host are cut, padded and joined there by NumPy. On a device each slice and
 each `jnp.asarray` of a NumPy array would be a program, compiled for each number of rows; `jax.device_put` compiles
-nothing. Only padding of few instances is cut off by a program, for frequent numbers of instances.
+nothing. Only for frequent numbers of instances a program joins and trims the answers.
 
 Sparse data are made dense here, part by part, in only those columns that some tree tests (`on_tested`). Where a model
-compares float64 through codes, float32 rows go through trees with float32 thresholds, which need no codes
-(`encode_for`).
+compares float64 through codes, float32 rows go through trees with float32 thresholds (`encode_for`).
 """
 
 import dataclasses
@@ -77,7 +76,7 @@ class Part(NamedTuple):
         The rows are dense, and padded to ``chunk.rows``.
         """
         if array is None or (type(array) is np.ndarray and len(array) == self.n_instances == self.chunk.rows):
-            return array
+            return array  # None, or all rows of a batch that needs no padding
         rows = array[self.start : self.stop]
         if isinstance(rows, SparseRows):  # sparse rows are made dense here alone
             rows = rows.dense()
@@ -105,9 +104,9 @@ class Shapes(NamedTuple):
     """Time to wake another thread and to hand over its answer, as a number of instances that take as long."""
 
     def of_at_most(self, rows: int, block: int) -> "Shapes":
-        """Return those of the shapes that have at most ``rows`` rows, with blocks cut to at most ``block`` instances.
+        """Return those of the shapes but ``large`` that have at most ``rows`` rows, in blocks of at most ``block``.
 
-        If none is so small, there is a single shape of ``rows`` rows. ``large`` is left out.
+        If none is so small, there is a single shape of ``rows`` rows.
         """
         chunks = [chunk for chunk in (*self.small, self.single) if chunk.rows <= rows]
         if not chunks:
@@ -120,7 +119,7 @@ class Shapes(NamedTuple):
 
 SMALL = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Rows of the small shapes on a CPU: powers of two, since batches often have as many instances. To cut off padding
-takes longer than eight rows. Up to 16 instances go in blocks of one or a few, in the calling thread. Up to 64 instances
+takes longer than to answer eight rows. Up to 16 rows go in blocks of one or a few, in the calling thread. Up to 64 rows
 walk all trees at once, or select leaves tree by tree."""
 
 LEAST_SHARED = 64
@@ -141,11 +140,11 @@ def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0, smal
     threads share only large batches. ``small_block`` is as for `block_size`.
     """
     block = block_size(walk, n_trees, n_columns)
-    if walk == "levels":  # a call is one block, as large as memory allows
+    if walk == "levels":  # a call is one block, at most as large as memory allows; the two smaller save padding
         small, single, large = (Chunk(min(rows, block), min(rows, block)) for rows in (1024, 32768, block))
         return Shapes(single, large, (small,), call_cost=DISPATCHED)
     small = [Chunk(rows, block_size(walk, n_trees, n_columns, rows, small_block)) for rows in SMALL]
-    # 4096 rows in one call, since joining the answers of two takes 200 µs: as much as 100 shallow trees for these rows.
+    # 4096 rows in one call, since joining the answers of two calls takes as long as 100 shallow trees for these rows.
     single = Chunk(2 * BLOCKS[0], block)
     large = Chunk(CHUNK_BLOCKS * BLOCKS[0], block)
     return Shapes(single, large, (*small, Chunk(BLOCKS[0], block)), thread_cost=HANDOVER // max(n_tests, 1))
@@ -155,16 +154,16 @@ def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0, smal
 def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
     """Return the parts that a batch of ``n_instances`` is cut into, in order, for ``threads`` threads.
 
-    First come parts of the shape ``shapes.large``, then of ``shapes.single``: of each shape every thread gets the same
-    number. The remaining instances are cut into parts of the shape with which the threads end first. The last part has
-    the smallest shape that holds it. A batch without instances is one empty part.
+    First come parts of the shape ``shapes.large``, then of ``shapes.single``, of each as many for every thread. The
+    remaining instances are cut into parts of the shape with which the threads end first. The last part has the smallest
+    shape that holds it. A batch without instances is one empty part.
     """
     single, large, small, *_ = shapes
     chunks = []
     n_left = n_instances
     shared_chunks = (single,) if large is None else (large, single)
     for chunk in shared_chunks:
-        n_calls = n_left // (threads * chunk.rows) * threads
+        n_calls = n_left // (threads * chunk.rows) * threads  # the same number for each thread
         chunks += [chunk] * n_calls
         n_left -= n_calls * chunk.rows
     if n_left or not chunks:
@@ -173,7 +172,7 @@ def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
         n_left -= n_calls * quickest.rows
         last_chunk = next((chunk for chunk in small if chunk.rows >= n_left), single)
         chunks += [quickest] * n_calls + [last_chunk]
-    bounds = pairwise(accumulate((chunk.rows for chunk in chunks), initial=0))
+    bounds = pairwise(accumulate((chunk.rows for chunk in chunks), initial=0))  # (first row, end) of each chunk
     return tuple(
         Part(start, min(stop, n_instances), chunk) for (start, stop), chunk in zip(bounds, chunks, strict=True)
     )
@@ -187,9 +186,9 @@ def _quickest_chunk(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
 
     def cost(chunk: Chunk) -> int:
         """Return the time until the last thread ends, if calls have the shape ``chunk``; the unit is one instance's."""
-        calls = ceil_div(n_instances, chunk.rows)
-        waking_cost = shapes.thread_cost if min(calls, threads) > 1 else 0
-        return ceil_div(calls, threads) * (chunk.rows + shapes.call_cost) + waking_cost
+        n_calls = ceil_div(n_instances, chunk.rows)
+        waking_cost = shapes.thread_cost if min(n_calls, threads) > 1 else 0
+        return ceil_div(n_calls, threads) * (chunk.rows + shapes.call_cost) + waking_cost
 
     return min(candidates, key=cost)
 
@@ -200,7 +199,7 @@ def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int) 
     ``threads`` threads share the parts. A number in an answer stands for all instances.
     """
     n_instances = parts[-1].stop
-    if len(parts) == 1 and parts[0].is_full:
+    if len(parts) == 1 and parts[0].is_full:  # nothing to trim or to join
         answer = _outside_traces(score, parts[0])
     elif len(parts) <= MOST_JOINED and _is_frequent(n_instances):
         run = lambda part: _ready(_outside_traces(score, part))
@@ -213,25 +212,25 @@ def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int) 
 
 
 def _ready(answer: PyTree) -> PyTree:
-    """Return ``answer`` once it is computed; of a single array JAX is not asked for the pytree."""
+    """Return ``answer`` once it is computed."""
+    # A single array is asked itself, so that JAX flattens no pytree.
     return answer.block_until_ready() if hasattr(answer, "block_until_ready") else jax.block_until_ready(answer)
 
 
 MOST_JOINED, MOST_UNCOMPILED, MOST_FREQUENT, MOST_COUNTED = 8, 32, 64, 1024
-"""A program joins at most `MOST_JOINED` parts, once there were `MOST_UNCOMPILED` calls with as many instances, and for
-`MOST_FREQUENT` numbers of instances at most; calls are counted for `MOST_COUNTED` numbers. The program takes 10 µs
-where the way by the host takes 60 to 150, but 20 to 40 ms to compile, for each number of instances and structure of an
-answer."""
+"""A program joins at most `MOST_JOINED` parts, once there were `MOST_UNCOMPILED` calls with as many instances. It does
+so for at most `MOST_FREQUENT` numbers of instances; calls are counted for about `MOST_COUNTED` numbers. It takes 10 µs
+where the way by the host takes 60 to 150, but 20 to 40 ms to compile for a number of instances."""
 
 _CALLS: Counter[int] = Counter()
 """Number of calls by their number of instances. Threads may miss some of each other's, which does not matter."""
 
 _FREQUENT: set[int] = set()
-"""The numbers of instances for which a program joins the parts."""
+"""The numbers of instances whose parts a program joins."""
 
 
 def _is_frequent(n_instances: int) -> bool:
-    """Return whether a program joins the parts of ``n_instances``; count the call if it does not."""
+    """Return whether a program joins the parts of a batch of ``n_instances``; count the call until it does."""
     if n_instances in _FREQUENT:
         return True
     if len(_FREQUENT) >= MOST_FREQUENT:
@@ -286,9 +285,8 @@ ROWS = Shapes(Chunk(2048, 2048), Chunk(16384, 16384), (Chunk(64, 64), Chunk(512,
 def over_rows(function: Callable[[PyTree], PyTree], arrays: PyTree) -> PyTree:
     """Return ``function(arrays)`` as NumPy arrays, computed through calls of few shapes.
 
-    ``arrays`` is a pytree of arrays of the host, all with the same number of rows. In a call the function gets some of
-    the rows, padded by zeros; the rows of its values are joined. A number, in its argument or values, stands for all
-    rows.
+    ``arrays`` is a pytree of arrays of the host, all with the same number of rows. In a call the function gets some
+    rows, padded by zeros; the rows of its values are joined. Numbers, in its argument or values, stand for all rows.
     """
     n = next(len(array) for array in jax.tree.leaves(arrays) if array.ndim)
 
@@ -309,7 +307,8 @@ def _map_on_threads(pool: ThreadPoolExecutor, function: Callable, parts: Iterabl
     parts = list(parts)
     futures = [pool.submit(function, part) for part in parts[1:]]
     answers = {0: function(parts[0])} if parts else {}
-    # The calling thread takes parts back from the end, as long as no other thread has begun them.
+    # The calling thread takes parts back from the end, as long as no other thread has begun them. The future of part i
+    # is the one before, since the first part has none.
     for i in range(len(parts) - 1, 0, -1):
         if futures[i - 1].cancel():
             answers[i] = function(parts[i])
@@ -317,7 +316,7 @@ def _map_on_threads(pool: ThreadPoolExecutor, function: Callable, parts: Iterabl
 
 
 def trim(answer: PyTree, part: Part) -> PyTree:
-    """Return the ``answer`` of ``part`` as NumPy arrays without padding; numbers, which have no rows, stay numbers."""
+    """Return the ``answer`` of ``part`` as NumPy arrays without padding; numbers, for all instances, stay numbers."""
     n = part.n_instances
     return jax.tree.map(lambda array: np.asarray(array)[:n] if array.ndim else np.asarray(array), answer)
 
@@ -364,14 +363,13 @@ class NarrowTrees(NamedTuple):
 
 
 def narrow_trees(trees: Trees) -> NarrowTrees:
-    """Return concrete trees on only the columns that they test, so that no other columns are made dense; cached."""
+    """Return concrete trees on only the columns that they test; cached."""
     narrow = _NARROW_TREES.get(jax.tree.leaves(trees), trees.columns, lambda: _narrow(trees))
     return narrow or NarrowTrees(trees, positions=None)
 
 
 _NARROW_TREES: KeptWhileAlive[NarrowTrees | None] = KeptWhileAlive()
-"""Cache of `_narrow`, by the arrays and columns of trees. It holds None for trees that stay as they are, so that it
-does not keep them alive."""
+"""Cache of `_narrow`, by the arrays and columns of trees; it holds None, not the trees, if they stay as they are."""
 
 
 def _narrow(trees: Trees) -> NarrowTrees | None:
@@ -379,8 +377,9 @@ def _narrow(trees: Trees) -> NarrowTrees | None:
     feature = np.asarray(trees.feature)
     child = np.asarray(trees.child)
     inner = child != np.arange(trees.n_nodes)
-    # Trees of leaves alone test no column: they get the first, so that dense rows have one.
-    positions = np.union1d(feature[inner], np.zeros(0 if inner.any() else 1, feature.dtype))
+    # Trees of leaves alone test no column: they get column 0, so that dense rows have one.
+    tested_columns = feature[inner] if inner.any() else np.zeros(1, feature.dtype)
+    positions = np.unique(tested_columns)
     if len(positions) >= trees.n_features:
         return None
     # An empty leaf keeps its feature, the negative number of its fork.
@@ -406,7 +405,7 @@ def encode_for(trees: Trees, X: InstancesLike, *, infinite: bool = False) -> tup
     """
     if trees.columns.cuts is not None and holds_float32(X):
         narrow = by_float32(trees)
-        with suppress(ValueError):  # an infinite value: encoding as codes tells whether it is refused
+        with suppress(ValueError):  # an infinite value: the encoding as codes, below, accepts or refuses it
             return narrow, encode_rows(X, narrow.columns, infinite=infinite)
     return trees, encode_rows(X, trees.columns, infinite=infinite)
 
@@ -425,19 +424,19 @@ def _by_float32(trees: Trees) -> Trees:
     columns = trees.columns
     feature = np.maximum(np.asarray(trees.feature), 0)  # in an empty leaf it is negative
     code_key = np.asarray(trees.threshold)
-    # A threshold's code is the position of a cut: numbers up to the cut go left. Below the first code none goes left,
-    # beyond the last code all do: two further borders, at -inf and inf, stand for these.
+    # A threshold's code c is the position of a cut, border 1 + c: numbers up to the cut go left. Below the first code
+    # none goes left, beyond the last all do: the first and the last border, at -inf and inf, stand for these.
     borders = [() if cuts is None else (-np.inf, *cuts, np.inf) for cuts in columns.cuts or ()]
     sizes = np.array([len(border) for border in borders], np.int64)
     first_border = np.cumsum(sizes) - sizes  # of each column, as an index into the keys of all borders
-    key = order_key_at_or_below(np.concatenate([*borders, np.zeros(1)]))
+    key = order_key_at_or_below(np.concatenate([*borders, np.zeros(1)]))  # a last entry, for nodes without a border
     key[first_border[sizes > 0]] -= 1  # below the key of -inf, so that it goes right, too
     is_inner = np.asarray(trees.child) != np.arange(trees.n_nodes)
     is_coded = is_inner & (sizes[feature] > 0) & (code_key <= _INFINITE)
     # The order key of a number >= 0, such as a code, has the bits of the float.
     code = np.floor(np.where(is_coded, np.maximum(code_key, 0), 0).view(np.float32))
     border_in_column = np.where(code_key < 0, 0, 1 + np.minimum(code, sizes[feature] - 2)).astype(np.int64)
-    border = np.where(is_coded, first_border[feature] + border_in_column, -1)  # -1: any border, whose key is not read
+    border = np.where(is_coded, first_border[feature] + border_in_column, -1)  # -1: the last entry
     threshold = np.where(is_coded, key[border], code_key)
     return dataclasses.replace(
         trees, threshold=jax.device_put(threshold), columns=dataclasses.replace(columns, cuts=None)
@@ -451,7 +450,7 @@ _INFINITE = order_key_at_or_below(np.array(np.inf))
 def cap_shapes(shapes: Shapes, values) -> Shapes:
     """Return ``shapes`` for encoded instances ``values``: for `SparseRows` only those of small enough calls.
 
-    Such a call makes at most `MOST_DENSE` values dense. If all shapes have larger calls, the smallest stays.
+    They make at most `MOST_DENSE` values dense. If all shapes have larger calls, the smallest stays.
     """
     if not isinstance(values, SparseRows):
         return shapes
@@ -462,7 +461,7 @@ def cap_shapes(shapes: Shapes, values) -> Shapes:
     if fits(shapes.single):
         return shapes
     small: tuple[Chunk, ...] = tuple(filter(fits, shapes.small)) or shapes.small[:1]
-    if not small:
+    if not small:  # there is a single shape
         return shapes._replace(large=None)
     return shapes._replace(single=small[-1], large=None, small=small[:-1])
 

@@ -1,8 +1,8 @@
 """The leaf that each instance reaches in each tree, its counts, and the leaves that are reached from an empty leaf.
 
 `leaf_index` and `leaf_counts` are for users; code that has a plan calls `planned_leaf_index` and `planned_leaf_counts`.
-The second half of the module (`follow`) routes instances from empty leaves on, through the other children of the
-multi-way test. How many leaves an instance reaches then depends on the data, so the host drives the walk in rounds.
+`follow` routes instances from empty leaves on, through the other children of the multi-way test. How many leaves an
+instance reaches then depends on the data, so the host drives the walk in rounds.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ from ._walk import (
 )
 
 SMALLEST_ROUND = 1024
-"""Fewest entries to which arrays of a round of `follow` are padded. All sizes are powers of two, for few programs."""
+"""Fewest entries to which arrays of a round of `follow` are padded. Sizes are powers of two, for few programs."""
 
 UNDER_WAY = 2**20
 """Most walks in one round of `follow`; only the walks of a single pair may be more."""
@@ -150,8 +150,7 @@ def host_rows(
 ) -> tuple[Trees, Float32[np.ndarray, "instances features"] | SparseRows] | None:
     """Return (trees, encoded rows of ``X``), as `encode_for` returns them, for an ``X`` of the host; else None.
 
-    The rows are float32 numbers or `SparseRows`. None stands for ``trees`` or an ``X`` that are traced, and for an
-    ``X`` on an accelerator.
+    The result is None if ``trees`` or ``X`` are traced, or ``X`` is on an accelerator.
     """
     if not is_concrete(trees, X):
         return None
@@ -208,11 +207,11 @@ def planned_leaf_index(
 
 @jit(static_argnames=("block", "walk", "depth"))
 def _leaf_index(plan: Plan, x, n_blocks, *, block: int | None, walk: Walk, depth: int):
-    """Return the leaf of each instance in each tree ``[instances trees]``.
+    """Return the leaf of each encoded instance of ``x`` in each tree ``[instances trees]``.
 
-    ``plan`` is for data with missing values, ``x`` has the encoded instances. Only the first ``n_blocks`` blocks of
-    ``block`` instances are walked; zeros stand for the leaves of others. If both are None, all instances are walked, in
-    blocks of `block_size`. ``depth`` is the number of levels to unroll (`unrolled_depth`).
+    ``plan`` is for data with missing values. Only the first ``n_blocks`` blocks of ``block`` instances are walked;
+    zeros stand for the leaves of others. If both are None, all instances are walked, in blocks of `block_size`.
+    ``depth`` is that of `unrolled_depth`.
     """
     n = x.shape[0]
     n_trees = plan.nodes.shape[0]
@@ -231,8 +230,7 @@ def _leaf_index(plan: Plan, x, n_blocks, *, block: int | None, walk: Walk, depth
 def _leaves_of(plan: Plan, keys, walk: Walk, depth: int):
     """Return the leaf that each instance reaches in each tree ``[instances trees]``, as an index in its tree's nodes.
 
-    ``keys [instances columns]`` are those of `column_keys`. ``depth`` is the number of levels to unroll
-    (`unrolled_depth`), which the walk "levels" needs.
+    ``keys [instances columns]`` are those of `column_keys`, and ``depth`` is that of `unrolled_depth`.
     """
     n_instances = len(keys)
     n_trees, n_places = plan.nodes.shape
@@ -278,7 +276,7 @@ def planned_leaf_counts(
     """Return the class counts of ``leaves [instances trees]``, the leaves that encoded instances ``X`` reach.
 
     ``plan`` is the trees' plan for missing values. If the forest follows forks, an instance in an empty leaf has the
-    sum over the leaves that it reaches from there (`follow`). A ValueError is raised if X or trees are traced then.
+    sum over the leaves that it reaches from there (`follow`). If X or trees are traced then, a ValueError is raised.
     """
     if not forest.follows_forks:
         table, code = forest.leaf_rows()
@@ -293,8 +291,9 @@ def planned_leaf_counts(
         table, code = np.asarray(forest.count_table), np.asarray(forest.code)
         counts = table[code[np.arange(forest.n_trees), np.asarray(leaves)]]
         sums = counts_reached(forest, plan, X, empty)
-        # Sums may be too large for int32, and are floats then.
-        counts = counts.astype(counts_dtype(counts, np.zeros(0, narrowest_dtype(sums))))
+        # Sums may be too large for int32, and are floats then: the dtype that holds both decides.
+        narrowest_sums = np.zeros(0, narrowest_dtype(sums))
+        counts = counts.astype(counts_dtype(counts, narrowest_sums))
         counts[empty.instance, empty.tree] = sums
         return jax.device_put(counts)
     # The counts are traced: JAX adds them up, so that the sums have gradients.
@@ -332,10 +331,10 @@ def empty_pairs(trees: Trees, leaves: Int32[Array | np.ndarray, "instances trees
 def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield each leaf that the pairs in ``empty`` reach, as (pairs, leaves): arrays of equal length, for many leaves.
 
-    An entry of the leaves is a node, which the pair in the same entry reaches. Pairs are positions in ``empty``; they
-    ascend, and a pair comes once for each of its leaves. From an empty leaf an instance goes on through all children of
-    the leaf's fork that are not empty. From empty leaves below these it goes on likewise. The order of a pair's leaves
-    does not depend on other pairs. ``X`` has the encoded instances, ``plan`` is the trees' plan for missing values.
+    Leaves are nodes. Pairs are positions in ``empty``; they ascend, and a pair comes once for each of its leaves. From
+    an empty leaf an instance goes on through all children of the leaf's fork that are not empty, and likewise from
+    empty leaves below these. The order of a pair's leaves does not depend on other pairs. ``X`` has the encoded
+    instances, ``plan`` is the trees' plan for missing values.
     """
     assert trees.forks is not None
     feature = np.asarray(trees.feature)
@@ -360,7 +359,7 @@ def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarr
         n_earlier = np.cumsum(n_children) - n_children
         child_index = np.arange(n_children.sum()) + np.repeat(first_child[fork] - n_earlier, n_children)
         leaf = _walk_on(plan, keys, empty.instance[pair], empty.tree[pair], children[child_index])
-        fork = -1 - feature[empty.tree[pair], leaf]
+        fork = -1 - feature[empty.tree[pair], leaf]  # as `empty_pairs` reads it: negative for other leaves
         is_empty = fork >= 0
         if not is_empty.all():
             yield pair[~is_empty], leaf[~is_empty]
@@ -369,10 +368,7 @@ def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarr
 
 
 def _halves(pair: np.ndarray) -> tuple[slice, slice]:
-    """Return two slices that cut the sorted array ``pair`` in about halves; equal entries stay in one half if possible.
-
-    Only if all entries are equal are they cut in the middle.
-    """
+    """Return two slices that cut the sorted array ``pair`` in about halves, between entries that differ if any do."""
     middle = len(pair) // 2
     # The entries from `begin` to `end - 1` equal the middle one.
     begin = np.searchsorted(pair, pair[middle], "left")
@@ -400,8 +396,8 @@ def sums_reached(trees: Trees, plan: Plan, X, empty: Empty, read: Callable[..., 
         pair_index = pair - pair[0]
         for total, array in zip(sums, read(empty.tree[pair], node), strict=True):
             columns = array.reshape(len(pair), -1).T  # `np.bincount` sums one column of numbers at a time
-            added = [np.bincount(pair_index, weights=column) for column in columns]
-            total[pair_range] += np.stack(added, axis=1).reshape(-1, *array.shape[1:])
+            sums_of_pairs = [np.bincount(pair_index, weights=column) for column in columns]
+            total[pair_range] += np.stack(sums_of_pairs, axis=1).reshape(-1, *array.shape[1:])
     return sums
 
 

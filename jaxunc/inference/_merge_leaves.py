@@ -1,8 +1,8 @@
 """The leaf table of a combiner, and the pure merge of its leaves, for use inside a caller's programs.
 
-`leaf_table` returns the statistic that a combiner lifts from every leaf. `merge_leaves` walks instances through the
-trees and merges the statistics of their leaves. The engine `Traced` does both in every program: its answers are
-differentiable in the combiner and in the counts.
+`leaf_table` returns the statistic that a combiner lifts from every leaf, and `merge_leaves` merges the statistics of
+the leaves that instances reach. The engine `Traced` does both in every program: its answers are differentiable in the
+combiner and in the counts.
 """
 
 import math
@@ -128,8 +128,8 @@ def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
 def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]) -> PyTree:
     """Return the leaf table of a combiner, lifted by a compiled program.
 
-    ``table`` and ``code`` are those of `Forest.leaf_rows`. The program serves where the combiner or the counts are
-    traced, or fields of the combiner differ from tree to tree.
+    The program serves where the combiner or the counts are traced, or fields of the combiner differ from tree to tree.
+    ``table`` and ``code`` are those of `Forest.leaf_rows`.
     """
     if has_tree_fields(combiner):
         return jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, table[code])
@@ -155,7 +155,7 @@ def is_large(forest: Forest, combiner: Combiner) -> bool:
     lifted = jax.tree.leaves(jax.eval_shape(partial(_lift, combiner), some_rows))
     # Wide arrays are not expanded to the nodes: their rows per count vector are needed in any case.
     narrow = [array for array in lifted if math.prod(array.shape[1:]) <= WIDE]
-    # Each node takes the bytes of one row, a share 1 / n_rows of those that were traced.
+    # Each node takes the bytes of one row, and `_bytes` counts those of ``n_rows``: both sides are n_rows times larger.
     return code.size * _bytes(narrow) > LARGEST_LEAF_TABLE * n_rows
 
 
@@ -185,7 +185,7 @@ def merge_leaves(
         The forest, or its trees.
     leaf_table
         A pytree of statistics per leaf, ``[trees nodes]`` or ``[trees nodes stat]``, and of numbers per tree,
-        ``[trees]``: the result of the function `leaf_table`, or any other arrays of these shapes.
+        ``[trees]``, such as the function `leaf_table` returns.
     X
         Instances ``[instances features]``, NumPy, JAX or pandas; compared as float32, NaN being a missing value.
     merge
@@ -298,8 +298,7 @@ FloatIndices: TypeAlias = tuple[list[int], list[int]]
 def _merge(spec: Spec, plan: Plan, planes, scalars, x, mask):
     """Return (merged planes, merged numbers per tree) of instances ``x``, with gradients in ``planes`` and ``scalars``.
 
-    ``planes``, ``scalars`` and the layout in ``spec`` are what `cut` returns. ``plan`` is for missing values if
-    ``spec`` is, and ``mask`` is a tree mask or None.
+    ``planes``, ``scalars`` and the layout in ``spec`` are those of `cut`. ``plan`` and ``spec`` agree in ``missing``.
     """
     totals = merge_scalars(spec.layout.scalars, scalars)
     tables, rows = pack_by_place(planes, plan, spec.layout)
@@ -312,9 +311,9 @@ def _merge(spec: Spec, plan: Plan, planes, scalars, x, mask):
 def _merge_jvp(spec, primals, tangents):
     """Return (merged statistic, its tangents): the rule by which JAX differentiates `_merge`.
 
-    ``primals`` are the arguments of `_merge` behind ``spec``, and ``tangents`` their tangents. The tangents of planes
-    and of numbers per tree are used; instances have none. `_push_tangents` makes tangents, and its transpose
-    `_pull_cotangents` gradients. Each walks to the leaves again, so that leaves need not be stored.
+    ``primals`` are the arguments of `_merge` behind ``spec``. Of their ``tangents`` those of planes and of numbers per
+    tree are used: instances have none. `_push_tangents` makes tangents, and its transpose `_pull_cotangents` gradients.
+    Each walks to the leaves again, so that leaves need not be stored.
     """
     _, planes, scalars, _, _ = primals
     _, plane_tangents, scalar_tangents, _, _ = tangents
@@ -332,9 +331,9 @@ def _merge_jvp(spec, primals, tangents):
     )
     start, unravel = ravel_pytree((in_tangents, zero_outs))
 
-    # `custom_linear_solve` is the only function of JAX that takes a transpose and works under `vmap`. So the transpose
-    # can walk again, and no leaves are stored. `push` is the "solve": (in_tangents, out) ↦ (in_tangents, out + tangents
-    # of what is merged), both in one vector. `pull` is its transpose. The matrix is unused.
+    # `custom_linear_solve` is the only function of JAX that takes a transpose and works under `vmap`. `push` is its
+    # "solve": (in_tangents, out) ↦ (in_tangents, out + tangents of what is merged), both in one vector. `pull` is the
+    # transpose. The matrix is unused.
     def push(_, vector):
         in_tangents, out = unravel(vector)
         out = jax.tree.map(jnp.add, out, _push_tangents(spec, floats, residuals, in_tangents))
@@ -363,7 +362,7 @@ def _high_part(part: Any) -> Array:
 def _as_tangents(parts: list, indices: list[int], out_tangents: list[Array]) -> list:
     """Return a tangent for each of ``parts``, merged planes or numbers per tree.
 
-    The parts at ``indices`` have those in ``out_tangents``, in order; the tangents of other parts are zeros.
+    The parts at ``indices`` have those in ``out_tangents``; the tangents of other parts are zeros.
     """
 
     def zero_tangent(leaf):
@@ -371,6 +370,7 @@ def _as_tangents(parts: list, indices: list[int], out_tangents: list[Array]) -> 
 
     tangents = jax.tree.map(zero_tangent, parts)
     for i, tangent in zip(indices, out_tangents, strict=True):
+        # A part that is no array is a `TwoFloat`.
         tangents[i] = tangent if isinstance(parts[i], jax.Array) else tangents[i]._replace(high=tangent)
     return tangents
 
@@ -396,8 +396,7 @@ def _push_tangents(
             new_outs.append(out.at[:, t].set(leaf_tangent) if kind == "collect" else out + leaf_tangent)
         return new_outs
 
-    plane_tangents = [jnp.zeros_like(_high_part(merged[i])) for i in float_planes]
-    plane_tangents = varying_as(x, plane_tangents)
+    zero_tangents = varying_as(x, [jnp.zeros_like(_high_part(merged[i])) for i in float_planes])
 
     def block(whole, start, size, visit):
         """Return ``whole``, the tangents of all instances, with those of a block of ``size`` written at ``start``."""
@@ -405,7 +404,7 @@ def _push_tangents(
         return [lax.dynamic_update_slice_in_dim(part, out, start, 0) for part, out in zip(whole, outs, strict=True)]
 
     # The last block overwrites the tangents of instances that were in the block before: they must be complete again.
-    plane_tangents = _over_leaves(spec, float_planes, residuals, plane_tangents, block, count_twice=True)
+    plane_tangents = _over_leaves(spec, float_planes, residuals, zero_tangents, block, count_twice=True)
     scalar_tangents = []
     for i, in_tangent in zip(float_scalars, in_scalar_tangents, strict=True):
         contributes = _contributing_trees(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
@@ -452,10 +451,10 @@ def _over_leaves(
     """Return the last carry of ``carry = body(carry, start, size, visit)``, called for each block of instances.
 
     The block has ``size`` instances from ``start`` on. ``visit(step, inner, rows)`` returns the last ``inner`` of
-    ``inner = step(inner, tree, leaf, hits, rows)``, called for each tree: ``leaf [block]`` are the leaves that the
-    block's instances reach, and ``rows`` is passed on. ``hits`` has an array for each of the planes with the indices
-    ``floats``: which instances get a contribution from this tree. To a minimum or maximum only the first tree that
-    attains it contributes.
+    ``inner = step(inner, tree, leaf, hits, rows)``, called for each tree. There ``leaf [block]`` are the leaves that
+    the block's instances reach, and ``rows`` is passed on. ``hits`` has an array for each of the planes with the
+    indices ``floats``: which instances get a contribution from this tree. To a minimum or maximum only the first tree
+    that attains it contributes.
 
     ``spec`` and ``residuals`` are as for `_push_tangents`. The last block overlaps the one before; with
     ``count_twice`` instances in both count twice, else once.
@@ -536,16 +535,16 @@ def _leaves_by_tree(spec: Spec, plan: Plan, keys: Int32[Array, "block columns"])
 
 
 def _contributing_trees(kind: str, values: Array, out: Any, mask: Any) -> Array:
-    """Return whether each tree's number contributes to the merged number, ``[instances trees]``, or ``[1 trees]``.
+    """Return whether each tree's number contributes to the merged number: ``[instances trees]``, or ``[1 trees]``.
 
     To a minimum or maximum only the first tree that attains it contributes. ``kind`` is the name of the merge, ``values
-    [trees]`` are the trees' numbers, and ``out`` is the merged number, one or one for each instance. ``mask`` is a tree
-    mask; without it (None) the result has a single row.
+    [trees]`` are the trees' numbers, and ``out`` is the merged number, one or one for each instance. Without a ``mask``
+    (None) the result has a single row.
     """
     contributes = jnp.ones((1, len(values)), bool) if mask is None else mask
     if kind in ("min", "max"):
         contributes = contributes & (values == jnp.reshape(out, (-1, 1)))
-        contributes = contributes & (jnp.cumsum(contributes, axis=1) == 1)
+        contributes = contributes & (jnp.cumsum(contributes, axis=1) == 1)  # the first that attains it
     return contributes
 
 

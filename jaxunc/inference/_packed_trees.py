@@ -6,13 +6,12 @@
 The first line is done once, by `PackedTrees.of`. The second is `PackedTrees.merge`, which goes by blocks of instances.
 It walks all trees, and merges the values of their leaves into the *carry*: the statistic of the trees so far.
 
-An instance's answer depends on its row alone. On a CPU the trees are merged one by one in their order: each bit of an
-answer is the same for any blocks and any ranges of the trees. Accelerators merge all trees in one reduction, which
-rounds float sums in another order, as `join` does; all other merges are exact.
+An instance's answer depends on its row alone. On a CPU the trees are merged one by one in their order: blocks and
+ranges of trees change no bit of an answer. Accelerators merge all trees in one reduction, which rounds float sums in
+another order, as `join` does; all other merges are exact.
 
 A forest may also come in ranges of trees: `start` → `advance` by one range (`of_trees`) after the other → `result`,
-with `join` for carries of neighbouring ranges. This package itself does not do so: it is for loops that users write,
-and for tests that ranges give the bits of the whole.
+with `join` for carries of neighbouring ranges. This is for loops that users write; the package itself does not do so.
 """
 
 import dataclasses
@@ -65,18 +64,17 @@ from ._walk import (
 )
 
 STEPS = 5
-"""Number of trees that one step of a loop merges for few instances: merging these costs less than a step's overhead."""
+"""Number of trees that one step of a loop merges for few instances, since a step costs more than a merge."""
 
 MERGED_NUMBERS = 2**22
 """Most numbers of planes that a call merges where planes are wide."""
 CACHED_NUMBERS, SMALLEST_BLOCK = 2**16, 64
-"""Most such numbers, and fewest instances, of a block on a CPU."""
+"""Most such numbers of a block on a CPU; blocks of `SMALLEST_BLOCK` instances may have more."""
 
 QUICK_DEPTH = 4
 """Depth of the deepest complete trees in which few instances select leaf values sooner than they walk."""
 CHEAP_TESTS = 120
-"""Most tests, of all instances of a block, that keep the program cheap where leaf values have one column
-(`CHEAP_TREES`)."""
+"""Most tests, of all instances of a block, that keep a program cheap (`CHEAP_TREES`) if leaf values have one column."""
 
 _ARRAYS = ("plan", "tables", "scalars", "totals", "rows", "sets")  # the fields of `PackedTrees.arrays`
 
@@ -111,9 +109,9 @@ class Spec(NamedTuple):
         return n_features * (1 + self.missing) + self.words
 
     def selects_sooner(self, block: int) -> bool:
-        """Return whether ``block`` instances select leaf values (`select_leaves`) sooner than they walk.
+        """Return whether ``block`` instances select leaf values sooner than they walk all trees at once.
 
-        To walk here means all trees at once. False where trees are not complete.
+        Only in complete trees can leaf values be selected (`select_leaves`).
         """
         return self.complete > 0 and (block >= LEAST_TOGETHER or self.complete <= QUICK_DEPTH)
 
@@ -122,9 +120,9 @@ class Spec(NamedTuple):
         """Most instances of a block in a batch of fewer than `LEAST_TOGETHER`; 1 unless they select leaf values."""
         if not self.selects_sooner(1):
             return 1
-        # Each column makes the tests again, and more columns take longer to merge and to finish.
-        tests = max(len(self.layout.columns), 1) ** 2 * (2**self.complete - 1)
-        return 1 << (max(CHEAP_TESTS // tests, 1).bit_length() - 1)  # rounded down to a power of two
+        # The number of columns, squared: each makes the tests again, and more take longer to merge and to finish.
+        n_tests = max(len(self.layout.columns), 1) ** 2 * (2**self.complete - 1)
+        return 1 << (max(CHEAP_TESTS // n_tests, 1).bit_length() - 1)  # rounded down to a power of two
 
     @property
     def block(self) -> int:
@@ -180,8 +178,7 @@ class PackedTrees(eqx.Module):
         """Return ``trees`` packed with ``lifted``, the statistics of distinct count vectors, for the ``walk``.
 
         The plan is for data without missing values. ``lifted`` has arrays ``[rows ...]``, and ``code [trees nodes]``
-        the row of each node. ``merge`` is a pytree prefix of ``lifted`` with names of merges. Statistics are packed
-        before they are expanded to the nodes.
+        the row of each node. ``merge`` is a pytree prefix of ``lifted`` with names of merges.
         """
         columns, scalars, rows, layout = cut_rows(lifted, merge, trees.n_trees)
         compact_trees = compact(trees)
@@ -221,20 +218,20 @@ class PackedTrees(eqx.Module):
     def _include(self, carry: list[Any] | None, X, mask=None, blocks: tuple[Any, ...] | None = None) -> list[Any]:
         """Return the carry of instances ``X`` after these trees, whose planes are merged into ``carry`` block by block.
 
-        None for ``carry`` stands for no earlier trees. Under a mask the numbers per tree are merged, too: in ``carry``
-        and in the result they lie behind the planes. ``X``, ``mask`` and ``blocks`` are as for `merge`.
+        None for ``carry`` stands for no earlier trees. Under a mask numbers per tree are merged, too: in ``carry`` and
+        in the result they lie behind the planes. ``X``, ``mask`` and ``blocks`` are as for `merge`.
         """
         spec = self.spec
         n = X.shape[0]
         shapes = partial(spec.layout.shapes, scalars=mask is not None)
-        # Under a mask merged numbers per tree differ between instances: they become planes, behind the other planes.
+        # Under a mask merged numbers per tree differ between instances: they are merged like planes, and follow these.
         merging = spec.layout.planes if mask is None else spec.layout.both
         if blocks is not None:
             size, n_blocks = blocks
         else:
             walk_size = block_size(spec.walk, self.n_trees, spec.n_columns(X.shape[1]), n, spec.small_block)
             size = min(walk_size, n, spec.block)
-            n_blocks = None
+            n_blocks = None  # all
         keys_of, merge_block = self._way(size)
 
         def rows_at(array, start):
@@ -279,8 +276,8 @@ class PackedTrees(eqx.Module):
     def _blank(self, merging: Merging, start: list[Any], carry: list[Any] | None) -> list[Any]:
         """Return blank arrays for the carry of all instances, into which blocks are written.
 
-        They are ``start``, the carry of no trees, but entries of collected planes get an axis of all trees: those of
-        ``carry`` (none for None), and these.
+        They are ``start``, the carry of no trees. In collected planes its empty axis of trees gets room for the trees
+        of ``carry`` (none for None) and for these.
         """
         entries_so_far = zip(merging.planes, carry or (), strict=False)
         n_trees_so_far = max((entry[0].shape[1] for merge, entry in entries_so_far if merge.collects), default=0)
@@ -315,7 +312,7 @@ class PackedTrees(eqx.Module):
                 place = walk_tree(plan, rows)
                 columns = unpack([take(table, place) for table in tables], layout)
             # Under a mask a number per tree counts for some instances only, so that it gets an entry for each. Without
-            # a mask ``totals`` has the numbers merged: `_values` does not read these, and the compiler drops them.
+            # a mask `_values` does not read these entries (``totals`` has the merged numbers).
             scalars = [jnp.broadcast_to(s, (len(keys),)) for s in scalars]
             return self._values(merging, columns, scalars, in_mask)
 
@@ -329,7 +326,7 @@ class PackedTrees(eqx.Module):
         """
         if len(keys) == 1:
             _, elements_of_one = walk_one(self.plan, self._with_words(keys), self.tables)
-            elements = [values[:, None] for values in elements_of_one]  # [trees 1]
+            elements = [by_tree[:, None] for by_tree in elements_of_one]  # [trees 1]
         else:
             place = walk_few(self.plan, keys, self.sets, missing=self.spec.missing)
             elements = [take(table.reshape(-1), place) for table in self.tables]
@@ -339,7 +336,7 @@ class PackedTrees(eqx.Module):
         """Return a block's carry after all trees, whose values at the leaves are merged into ``carry`` tree by tree.
 
         ``elements`` has an array ``[trees block]`` for each table: its elements at the leaves. ``block`` is the number
-        of the block's instances, and ``mask`` is ``[block trees]`` or None.
+        of the block's instances; other arguments are those of `_by_tree`.
         """
         scalars = [jnp.broadcast_to(s[:, None], (self.n_trees, block)) for s in self.scalars]
         in_mask = None if mask is None else mask.T
@@ -367,7 +364,7 @@ class PackedTrees(eqx.Module):
         return merging.reduce(carry, values, axis=1)
 
     def _with_words(self, keys):
-        """Return ``keys [block columns]``, with the words of sets as further columns if nodes test sets."""
+        """Return ``keys [block columns]``, with the words of sets as further columns if there are sets."""
         return keys if self.sets is None else keys_and_words(keys, self.sets, missing=self.spec.missing)
 
     def _values(self, merging: Merging, columns, scalars, mask):
@@ -405,9 +402,8 @@ class PackedTrees(eqx.Module):
     ) -> Carry:
         """Return the carry of instances ``X`` after these trees, which are merged into ``carry`` in their order.
 
-        Under ``tree_mask`` only trees that count for an instance are merged. A forest may be merged in ranges of trees,
-        one after another. The last carry equals that of all trees at once: bit for bit, or up to rounding in the walk
-        "levels".
+        Under ``tree_mask`` only trees that count for an instance are merged. After all ranges of a forest's trees the
+        carry equals that of all trees at once: bit for bit, or up to rounding in the walk "levels".
         """
         # Without a mask a number per tree is the same for all instances: they were merged when the trees were packed.
         if tree_mask is None:
@@ -449,7 +445,7 @@ class PackedTrees(eqx.Module):
             pairs = zip(neutral, arrays, strict=True)
             return [jnp.concatenate([a, jnp.full((more, *a.shape[1:]), value, a.dtype)]) for value, a in pairs]
 
-        # Neutral values, so that padding needs no mask: shards hold equal numbers of trees.
+        # Neutral values, so that padding needs no mask.
         layout = self.spec.layout
         tables = pack(append_trees(neutral_columns(layout), unpack(self.tables, layout)), layout)
         scalars = append_trees([float(merge.neutral) for merge in layout.scalars.planes], self.scalars)
@@ -470,8 +466,7 @@ class PackedTrees(eqx.Module):
 def _plan_of(compact_trees: CompactTrees, *, missing: bool, complete: int = 0, top: Top | None = None) -> Plan:
     """Return the plan of ``compact_trees``, for data with or without ``missing`` values.
 
-    Its top is ``top``. For None it has all tests of trees that are completed to the depth ``complete``, or the tallest
-    nodes if ``complete`` is 0.
+    ``top`` defaults to all tests of trees completed to the depth ``complete``, or to the tallest nodes if it is 0.
     """
     if top is None:
         top = complete_top(compact_trees.trees, complete) if complete else tall_top(compact_trees.trees)
@@ -484,8 +479,7 @@ def pack_by_place(
 ) -> tuple[list[Array], list[Array]]:
     """Return (tables of elements ``[trees places]``, rows of each wide plane) of planes ``[trees nodes ...]``.
 
-    ``planes`` and ``layout`` are those of `cut`. ``node`` has the nodes that the plan has (`CompactTrees.node`); None
-    stands for all.
+    ``planes`` and ``layout`` are those of `cut`; ``node`` is `CompactTrees.node` of the trees in the plan.
     """
     columns, rows = columns_of_planes([_take_nodes(plane, node) for plane in planes], layout)
     return [plan.by_place(elements) for elements in pack(columns, layout)], rows
@@ -496,7 +490,7 @@ def _expand_by_place(
 ) -> list[Array]:
     """Return the tables of elements ``[trees places]`` that store columns ``[distinct]`` for each place of ``plan``.
 
-    ``columns`` and ``layout`` are those of `cut_rows`, ``code`` is the entry of each node in the columns. ``node`` is
+    ``columns`` and ``layout`` are those of `cut_rows`, ``code`` has the entry of each node in the columns. ``node`` is
     as for `pack_by_place`.
     """
     if not on_host(code, plan):
@@ -532,8 +526,7 @@ def _scalars_program(merging: Merging, scalars: list[Float[Array, "trees"]]) -> 
 def of_jax(tree: PyTree) -> PyTree:
     """Return the pytree ``tree`` with JAX's arrays in place of NumPy's, if its packed trees have 64-bit ones of NumPy.
 
-    `jax.device_get` makes such pytrees. In its 32-bit mode JAX would drop half of each 64-bit element. Other pytrees
-    are returned as they are.
+    `jax.device_get` makes such pytrees; others are returned as they are. JAX's 32-bit mode would drop half of each.
     """
     is_packed = lambda node: isinstance(node, Plan | PackedTrees)
     packed = [node for node in jax.tree.leaves(tree, is_leaf=is_packed) if is_packed(node)]

@@ -3,7 +3,7 @@
 A walk goes by *places*, as `jaxunc.inference` draws them: first the places of the exits, then those of the nodes.
 
 The top holds the tallest inner nodes of a tree (`tallest`). They form one connected subtree, since a parent is taller
-than its children. Where a test of the top goes right it rules out the exits below its left child; the instance leaves
+than its children. Where a test of the top goes right it rules out the exits below its left child. The instance leaves
 by the first exit that remains (QuickScorer, Lucchese et al. 2015, applied to the top of a tree). Several paths may lead
 to a node if a test of intervals is stored as binary tests (`jaxunc.forest`). Such nodes, and all below them, are not in
 the top. For bound forests `compact` first makes each test of intervals one node again.
@@ -47,7 +47,7 @@ from jaxunc.forest import (
 
 MOST_WORDS, MOST_ENTRIES = 320, 100_000
 """Most words of sets, and most entries of their tables: more would drive the keys of small blocks out of the cache.
-Tests of further sets, those of the last trees, stay several nodes."""
+Tests of further sets, those of the last trees, remain several nodes each."""
 
 BITS = 31
 """Number of sets in a word. The word's sign bit is not used."""
@@ -62,10 +62,7 @@ PIECE = 16
 
 
 class Top(NamedTuple):
-    """The tests at the top of each tree (`jaxunc.inference`). A tree with fewer tests repeats its root as a test.
-
-    A repeated test rules out no exit.
-    """
+    """The tests at the top of each tree (`jaxunc.inference`), padded by repeats of the root, which rule out no exit."""
 
     tests: Int32[Array, "trees tests"]
     """The node that makes each test."""
@@ -95,22 +92,22 @@ class Borders(NamedTuple):
 
     @classmethod
     def of(cls, row: np.ndarray, border: np.ndarray, column: np.ndarray) -> "Borders":
-        """Return borders in the form of this class, made of a flat list of borders.
+        """Return the ``border [borders]``, a flat list of order keys by row of codes, cut into pieces.
 
-        ``border [borders]`` are the borders, as order keys. ``row [borders]`` is the number of the row of codes that
-        each belongs to; borders are sorted by it, then by key. ``column [rows]`` is the column of keys that each row of
-        codes is made from. Numbers of rows and of pieces are padded to powers of two.
+        ``row [borders]`` is the number of the row of codes that each border belongs to: borders are sorted by it, then
+        by key. ``column [rows]`` is the column of keys that each row of codes is made from. Numbers of rows and of
+        pieces are padded to powers of two.
         """
         column = padded_rows(column, power_of_two(len(column)))
         n_pieces_of_row = -(-np.bincount(row, minlength=len(column)) // PIECE)  # rounded up
-        n_all = int(n_pieces_of_row.sum())
+        n_pieces = int(n_pieces_of_row.sum())
         first_piece = np.cumsum(n_pieces_of_row) - n_pieces_of_row
-        row_of_piece = padded_rows(np.repeat(np.arange(len(column)), n_pieces_of_row), power_of_two(n_all))
+        row_of_piece = padded_rows(np.repeat(np.arange(len(column)), n_pieces_of_row), power_of_two(n_pieces))
         pieces = np.full((len(row_of_piece), PIECE), NAN_LAST, np.int32)
         index_in_row = np.arange(len(row)) - np.searchsorted(row, row)  # of each border, counted from its row's first
         piece_in_row, position = np.divmod(index_in_row, PIECE)
         pieces[first_piece[row] + piece_in_row, position] = border
-        return cls(*jax.device_put([np.asarray(array, np.int32) for array in (column, row_of_piece, pieces, n_all)]))
+        return cls(*jax.device_put([np.asarray(array, np.int32) for array in (column, row_of_piece, pieces, n_pieces)]))
 
 
 class Sets(NamedTuple):
@@ -150,7 +147,7 @@ class Plan(NamedTuple):
     """Arrays that a walk reads, with trees along the leading axis of each: slices of all are a plan of fewer trees."""
 
     nodes: Int64[Array, "trees places"]
-    """Two 32-bit patterns per place in one element, so that a level costs one gather: the threshold's key, and
+    """Two 32-bit patterns per place in one element, so that a level costs one gather. They are the threshold's key and
     ``column << b | place of the left child``, where b bits hold any place. With sets the column has 5 more bits below
     it: the number of the set's bit."""
     feature: Int32[Array, "trees places"] | None
@@ -198,8 +195,8 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array
     """Return the plan of ``trees`` for data with or without missing values.
 
     ``top`` defaults to the first two levels of each tree. If values may be ``missing``, the keys hold every column
-    twice (`column_keys`), which takes a quarter more time. NaN is the smallest value in the first copy and the largest
-    in the second; nodes that send NaN right read the second. For compact trees ``bit`` is `CompactTrees.bit`.
+    twice (`column_keys`), which takes a quarter more time: nodes that send NaN right read the second copy. For compact
+    trees ``bit`` is `CompactTrees.bit`.
     """
     arrays = (_arrays(trees), top, bit)
     settings = {"n_features": trees.n_features, "missing": missing}
@@ -240,7 +237,7 @@ def complete_top(trees: Trees, depth: int) -> Top:
     """Return the top that has all tests of ``trees``, which are at most ``depth`` deep; cached.
 
     Tests are in the order of a heap: level by level from the root. Below a leaf, where the tree has no node, the leaf
-    itself makes the test: no key is beyond its threshold, so every instance goes left, again to the leaf.
+    itself makes the test. No key is beyond its threshold, so every instance goes left, again to the leaf.
     """
     make = lambda: Top(*jax.device_put(_complete_arrays(np.asarray(trees.child), depth)))
     return _COMPLETE.get((trees.child,), depth, make)
@@ -267,8 +264,9 @@ def _complete_arrays(child: Int32[np.ndarray, "trees nodes"], depth: int) -> tup
     heap_number = np.arange(1, 2**depth)  # positions from 1: a level begins at a power of two
     level = np.floor(np.log2(heap_number)).astype(np.int64)
     n_ruled_out = 2 ** (depth - 1 - level)  # where a test goes right: half of the exits below it
-    first_exit = (heap_number - 2**level) * 2 * n_ruled_out
-    exits = (~(((1 << n_ruled_out) - 1) << (32 - first_exit - n_ruled_out))).astype(np.uint32).view(np.int32)
+    first_exit = (heap_number - 2**level) * 2 * n_ruled_out  # the leftmost exit below the test
+    ruled_out = ((1 << n_ruled_out) - 1) << (32 - first_exit - n_ruled_out)  # ones from bit 31 - first_exit downwards
+    exits = (~ruled_out).astype(np.uint32).view(np.int32)
     return tests.copy(), np.broadcast_to(exits, tests.shape).copy(), entry.copy(), np.zeros(n_trees, np.int32)
 
 
@@ -304,7 +302,6 @@ def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
         return None
     feature, threshold, child, missing_right, _ = (np.array(array) for array in _arrays(trees))
     bit = np.full_like(child, WHOLE)
-    # The sets that are tested, column by column.
     column_of_test = feature[tests.tree, tests.node]
     columns = np.unique(column_of_test)
     sets = [column_sets(tests, np.flatnonzero(column_of_test == column)) for column in columns.tolist()]
@@ -325,11 +322,12 @@ def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
         # The bit, read from the word, is larger than the threshold 0 if it is set. A word is never missing.
         threshold[nodes] = 0
         missing_right[nodes] = False
-    # Nodes that no path leads to any more are left out, so that the nodes of a walk lie together.
+    # Nodes to which no path leads any more are left out, so that the nodes of a walk lie together.
     arrays_and_fillers = [(feature, 0), (threshold, NAN_LAST), (missing_right, False), (bit, WHOLE)]
     node, child, (feature, threshold, missing_right, bit) = _keep_reached(child, arrays_and_fillers)
     heights, _ = _heights(child)
-    arrays = jax.device_put((feature, threshold, child, missing_right, heights[:, 0]))
+    tree_depth = heights[:, 0]  # the root's height
+    arrays = jax.device_put((feature, threshold, child, missing_right, tree_depth))
     node, bit = jax.device_put((node.astype(np.int32), bit))
     joined_sets = _join_words(columns, [column_set.border for column_set in sets], tables)
     return CompactTrees(Trees(*arrays, columns=trees.columns), node, bit, joined_sets)
@@ -344,8 +342,8 @@ def _keep_reached(
     padded by leaves, at which each array has its filler.
     """
     reached = reached_nodes(child)
-    n_kept = power_of_two(int(reached.sum(axis=1).max()), 64)
-    node = np.argsort(~reached, axis=1, kind="stable")[:, :n_kept]
+    n_kept = power_of_two(int(reached.sum(axis=1).max()), 64)  # few sizes, for few programs
+    node = np.argsort(~reached, axis=1, kind="stable")[:, :n_kept]  # nodes that are reached first, in their order
     is_reached = np.take_along_axis(reached, node, axis=1)  # False for padding
 
     def pick_nodes(array: np.ndarray, filler: Any) -> np.ndarray:
@@ -363,11 +361,11 @@ def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
     Their words and entries may be at most `MOST_WORDS` and `MOST_ENTRIES`. ``sets`` has the sets of each column.
     """
     last_tree = np.arange(n_trees)
-    # Words [columns trees] and entries [trees] of the sets of the trees up to the last one.
+    # The numbers of words [columns trees] and of entries [trees] that the sets of all trees up to each tree take.
     n_sets_up_to = [np.searchsorted(column_set.tree, last_tree, "right") for column_set in sets]
     n_words = np.array([-(-n_sets // BITS) for n_sets in n_sets_up_to])  # rounded up
     n_entries = np.array([column_set.goes_right.shape[1] for column_set in sets]) @ n_words
-    # Both numbers grow with the last tree: so the trees up to which they fit are the first ones.
+    # Both numbers grow with the last tree: so the trees up to which both fit are the first ones.
     n_kept_trees = np.count_nonzero((n_words.sum(axis=0) <= MOST_WORDS) & (n_entries <= MOST_ENTRIES))
     return [int(np.searchsorted(column_set.tree, n_kept_trees)) for column_set in sets]
 
@@ -383,14 +381,11 @@ def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "wor
 
 
 def _join_words(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.ndarray]) -> Sets:
-    """Return the sets of all ``columns``, padded; for each column ``borders`` and ``tables`` have an array.
-
-    These are the column's borders, and its words ``[words codes]`` (`_words`).
-    """
+    """Return the sets of all ``columns``, given the borders and the words ``[words codes]`` (`_words`) of each."""
     row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])  # [words]
     n_codes = np.array([table.shape[1] for table in tables])[row]
     start = np.cumsum(n_codes) - n_codes
-    padding = (0, multiple_of(8, len(row)) - len(row))
+    padding = (0, multiple_of(8, len(row)) - len(row))  # few sizes, which 4 divides (`keys_and_words`)
     row = np.pad(row, padding).astype(np.int32)
     start = np.pad(start, padding).astype(np.int32)
     n_entries = int(n_codes.sum())
@@ -406,7 +401,7 @@ def _two_levels(child, depth, xp) -> Top:
     """Return the top of the first two levels of each tree: three tests, four exits.
 
     ``child`` and ``depth`` are `Trees.child` and `Trees.tree_depth`, arrays of the module ``xp``: NumPy or `jax.numpy`.
-    Where one of the three nodes is a leaf its test goes left, and both exits below it lead to the leaf.
+    If one of the three nodes is a leaf, its test goes left, and all exits below it lead to the leaf.
     """
     root = xp.zeros((len(child), 1), np.int32)
 
@@ -440,7 +435,7 @@ def _make_plan(arrays: tuple[Any, ...], top: Top | None, bit, *, n_features: int
         column = xp.where(feature < n_features, column, feature + (n_columns - n_features))
         column_field = 32 * column + bit
         n_fields = 32 * (n_columns + MOST_WORDS)
-    fits_in_word = n_fields <= 2 ** (32 - place_bits)
+    fits_in_word = n_fields <= 2 ** (32 - place_bits)  # beside the child's place
     second_word = (child + n_exits).astype(np.uint32)  # the child's place: nodes come behind the exits
     if fits_in_word:
         second_word |= column_field.astype(np.uint32) << np.uint32(place_bits)
@@ -508,10 +503,9 @@ def descend(
     """Return the place to which the test of the node at ``place`` leads, for each instance, within its tree.
 
     ``nodes`` and ``feature`` are those of a `Plan`, of one tree or flattened over several; ``place`` is an index into
-    them. Each tree has ``n_places``. ``key_of`` takes a column for each instance, and returns the instance's key, or
-    word, in that column. ``with_sets`` tells whether the plan's nodes test sets. ``for_child`` and ``for_column`` are
-    copies of ``nodes``, from which the child and the column are read (`walk_levels` and `walk_one` say why). None
-    stands for ``nodes`` itself.
+    them. ``key_of`` takes a column for each instance, and returns the instance's key, or word, in that column.
+    ``with_sets`` tells whether the plan's nodes test sets. ``for_child`` and ``for_column`` are copies of ``nodes``, to
+    read the child and the column from (`walk_levels` and `walk_one` say why); None stands for ``nodes``.
     """
     as_integer = lambda number: lax.bitcast_convert_type(number, jnp.int32)  # free where XLA counts operations
     child_bits = (n_places - 1).bit_length()
@@ -533,6 +527,7 @@ def descend(
     # A right child lies behind the left one, and a leaf's threshold is beyond every key: this needs no branch.
     if not with_sets:
         return as_integer(child) + (key_of(column) > threshold).astype(jnp.int32)
+    # The lowest 5 bits of ``column`` are the number of the word's bit.
     return as_integer(child) + ((key_of(column >> 5) & mask_of(column & 31)) > threshold).astype(jnp.int32)
 
 
@@ -565,7 +560,7 @@ def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nda
     begin, half = _intervals(inner, leads_to)
     # A child that is not a test is an exit: it lies at the beginning of its half. Unused entries lie beyond the line.
     is_exit = inner[..., None] & ~leads_to.any(axis=3)
-    beyond = 2**62
+    beyond = 2**62  # where the line ends (`_intervals`)
     child_start = begin[..., None] + np.stack([np.zeros_like(half), half], axis=2)
     exit_start = np.where(is_exit, child_start, beyond).reshape(n_trees, -1)
     from_left = np.argsort(exit_start, axis=1)[:, : n_tests + 1]

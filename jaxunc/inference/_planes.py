@@ -1,10 +1,9 @@
 """Leaf tables as planes ``[trees nodes]``, stored in columns; one gather reads an element of two 32-bit columns.
 
 A *plane* is one number of a statistic, for every node. A *column* is an array that is stored. Most planes are a column
-each. Planes of votes are not: an entry of such a plane is a tree's mass or 0, and another plane holds the mass. Such
-planes are stored as bits, so that fewer numbers are looked up: in spare bits of other columns (the sign of
-probabilities, the high bits of leaf sizes), or else in columns of 32 bits. This needs concrete values on the host
-(`cut_rows`).
+each. In planes of votes an entry is 0 or a tree's mass, which another plane holds. Such planes are stored as bits, so
+that fewer numbers are looked up. They take spare bits of other columns (the sign of probabilities, the high bits of
+leaf sizes), or else columns of 32 bits. This needs concrete values on the host (`cut_rows`).
 
 An array of the statistic with more than `WIDE` numbers a leaf is one *wide* plane. Its numbers are kept in an array of
 *rows* ``[rows width]``, whose first row has neutral values; a column says which row each node has. So the size of a
@@ -12,7 +11,7 @@ program does not grow with the number of classes.
 
 An *element* is an integer that holds the bits of one or two columns' entries: functions that change all floats of a
 bound forest leave it alone. A *number per tree* is an entry of the statistic that is the same in all leaves of a tree.
-The *layout* of a statistic tells where each of these is stored.
+The *layout* of a statistic tells where planes and numbers per tree are stored.
 """
 
 import itertools
@@ -106,7 +105,7 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
     trailing = []
     for array, kind in zip(arrays, merge_kinds(merge, leaf_table), strict=True):
         array = copy_in(array)
-        if kind not in ("exact_sum", "collect"):  # sums and extremes of integers would wrap, or lack a neutral value
+        if kind not in ("exact_sum", "collect"):  # of integers sums would wrap, and extremes lack a neutral value
             array = array.astype(float_dtype(array))
         if array.dtype == bool and kind == "exact_sum":
             array = array.astype(jnp.int32)
@@ -177,8 +176,8 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
     """Return (columns ``[distinct]``, numbers per tree ``[trees]``, rows of each wide plane, layout) of a statistic.
 
     ``lifted`` is the statistic on the host: arrays ``[distinct ...]``, an entry for each distinct count vector, and
-    numbers, each the same for all trees. ``merge`` is as for `cut`. In contrast to `cut`, columns have an entry for
-    each count vector, not for each node.
+    numbers, each the same for all trees. ``merge`` is as for `cut`. Columns have an entry for each count vector, not
+    for each node.
     """
     leaves, structure = jax.tree.flatten(lifted)
     arrays = [np.asarray(leaf) for leaf in leaves]
@@ -187,6 +186,7 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
     columns, rows, sources = _store(planes, kinds)
     of_planes = []  # (merge, dtype) of each plane
     for i, array in planes.items():
+        # Exact sums that fit in 32 bits need no second number.
         kind = "short_sum" if kinds[i] == "exact_sum" and is_short(array, n_trees) else kinds[i]
         of_planes += [(kind, array.dtype.name)] * len(sources[i])
     of_scalars = [(kind, array.dtype.name) for kind, array in zip(kinds, arrays, strict=True) if not array.ndim]
@@ -242,11 +242,10 @@ def _store(
 
 
 def _masses_of_bits(planes: dict[int, np.ndarray], kinds: Sequence[str]) -> dict[int, int]:
-    """Return {index of an array: index of its mass} of the arrays in ``planes`` that can be stored as bits.
+    """Return {index of an array: index of its mass} for the arrays in ``planes`` that can be stored as bits.
 
-    ``planes`` has arrays ``[distinct numbers]`` by their index, ``kinds`` the name of each array's merge. An array of
-    several exact sums, such as votes, can be stored as bits if its entries are a mass or 0. A mass is an array of one
-    exact sum, or `UNIT`.
+    Arguments are those of `_store`. An array of several exact sums, such as votes, can be stored as bits if its entries
+    are a mass or 0. A mass is an array of one exact sum, or `UNIT`.
     """
     exact_sums = {i: array for i, array in planes.items() if kinds[i] == "exact_sum"}
     masses = {i: array[:, 0] for i, array in exact_sums.items() if array.shape[1] == 1}
@@ -260,10 +259,7 @@ def _merging(kinds_and_dtypes: list[tuple[str, str]]) -> Merging:
 
 
 def _groups(dtypes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return `Layout.groups`: the columns that share each element, two of 32-bit numbers or a single column.
-
-    ``dtypes`` has the name of each column's dtype; a group has indices of columns.
-    """
+    """Return `Layout.groups` for columns of these ``dtypes``: 32-bit columns two by two, any others alone."""
     of_32_bits = [i for i, dtype in enumerate(dtypes) if jnp.dtype(dtype).itemsize == 4]
     pairs = [tuple(of_32_bits[i : i + 2]) for i in range(0, len(of_32_bits), 2)]
     singles = [(i,) for i in range(len(dtypes)) if i not in of_32_bits]
@@ -306,7 +302,7 @@ def rejoin(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
     """Return the merged statistic, a pytree like the one that was cut into ``layout``.
 
     ``merged`` has the merged planes, in the order of ``layout.sources``, and ``merged_scalars`` the merged numbers per
-    tree. Each is an array, or a pytree of arrays.
+    tree. Each is an array, or a pytree of arrays such as `TwoFloat`.
     """
     planes = iter(zip(merged, layout.sources, strict=True))
     scalars = iter(merged_scalars)
@@ -325,7 +321,7 @@ def rejoin(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
 
 
 def _stack(shape: tuple[int, ...], *planes: Array) -> Array:
-    """Return planes, each ``[...]``, as one array ``[... *shape]``; if the shape is ``()``, the single plane."""
+    """Return planes ``[...]`` as one array ``[... *shape]``; the single plane if ``shape`` is ``()``."""
     if not shape:
         return planes[0]
     return jnp.stack(planes, axis=-1).reshape(*planes[0].shape, *shape)
@@ -346,16 +342,16 @@ class StoredColumns:
         """
         first = len(self.arrays)
         self.arrays += [np.array(plane) for plane in planes.T]
+        new_columns = range(first, len(self.arrays))
         if lends:
-            for i, column in enumerate(self.arrays[first:], first):
-                self.spare += [(i, bit) for bit in _spare_bits(column)]
-        return [Source(i) for i in range(first, len(self.arrays))]
+            self.spare += [(i, bit) for i in new_columns for bit in _spare_bits(self.arrays[i])]
+        return [Source(i) for i in new_columns]
 
     def add_bits(self, planes: Shaped[np.ndarray, "distinct planes"], column: int | None) -> list[Source]:
         """Add planes that are stored as bits, and return their sources.
 
         Entries other than 0 must equal those of the column with the index ``column``; if that is None, they must be 1.
-        Bits go into spare bits of other columns, or, if there are too few, into new columns.
+        Bits go into spare bits of other columns, or all into new columns if too few are spare.
         """
         n_planes = planes.shape[1]
         if len(self.spare) < n_planes:
@@ -375,15 +371,14 @@ def _words(planes: Shaped[np.ndarray, "distinct planes"]) -> Shaped[np.ndarray, 
 
     Plane j is bit ``j % 32`` of word ``j // 32``.
     """
-    is_nonzero = np.pad(planes != 0, ((0, 0), (0, -planes.shape[1] % 32)))  # up to whole words
+    is_nonzero = np.pad(planes != 0, ((0, 0), (0, -planes.shape[1] % 32)))  # zeros up to whole words
     return np.packbits(is_nonzero, axis=1, bitorder="little").view("<u4").astype(np.uint32)
 
 
 def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
     """Return the positions of bits that are 0 in all numbers of a 32-bit column, the highest first.
 
-    Of floats only the sign is such a bit. The result is empty if a number is NaN or has a minus sign, or if the numbers
-    do not have 32 bits.
+    Of floats only the sign counts. There are none if a number is NaN or has a minus sign, or has not 32 bits.
     """
     if column.dtype.itemsize != 4 or not np.all(column >= 0):
         return ()
@@ -395,8 +390,7 @@ def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
 def mass_among(planes: Shaped[np.ndarray, "distinct planes"], masses: dict[int, np.ndarray]) -> int | None:
     """Return the index of the mass among ``masses`` that all entries of ``planes`` other than 0 equal.
 
-    ``masses`` has a plane ``[distinct]`` for each index. The result is `UNIT` if all entries are 0 or 1, and None if no
-    mass fits.
+    ``masses`` has planes ``[distinct]`` by their index. The result is `UNIT` for entries 0 and 1, None if none fits.
     """
     is_nonzero = planes != 0
     if np.array_equal(planes, is_nonzero):
@@ -408,10 +402,7 @@ def mass_among(planes: Shaped[np.ndarray, "distinct planes"], masses: dict[int, 
 
 
 def is_short(planes: Shaped[np.ndarray, "distinct planes"], n_trees: int) -> bool:
-    """Return whether sums of ``planes`` over ``n_trees`` trees are exact in 32 bits.
-
-    They are for small integers, and for floats that are all 0 or 1.
-    """
+    """Return whether ``planes`` are integers ≥ 0, or floats 0 and 1, whose sums over ``n_trees`` fit in 32 bits."""
     if planes.dtype.kind in "iu":
         return planes.min(initial=0) >= 0 and n_trees * int(planes.max(initial=0)) < 2**32
     # A sum of ones is at most the number of trees, and float32 holds each integer below 2**24.
@@ -444,7 +435,7 @@ def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[A
         """Return the values, of type ``dtype``, of the plane that is stored as ``source`` says."""
         if source.rows is not None and not source.has_bits:
             return take_rows(rows[source.rows], columns[-1])
-        # If the plane is stored as bits, this is its value where a bit is set.
+        # Of a plane that is stored as bits this is the value where a bit is set.
         value = jnp.ones((), dtype) if source.column is None else read_column(source.column)
         if source.rows is not None:
             packed = take_rows(rows[source.rows], columns[-1])

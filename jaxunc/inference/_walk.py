@@ -24,8 +24,7 @@ CHUNK_BLOCKS = 8
 """Number of blocks of the largest size in a large call on the host."""
 
 SPLIT_BYTES = 2**19
-"""XLA on CPU splits an operation that touches more bytes over its threads, at a loss; a gather touches its whole
-operand."""
+"""XLA on CPU splits operations of more bytes over its threads, at a loss; a gather touches its whole operand."""
 
 FEW, FEW_PAIRS = 64, 2**17
 """Most instances of a block, and most pairs of an instance and a tree, with which a CPU walks all trees at once."""
@@ -40,7 +39,7 @@ thread takes longer than walking 100 trees."""
 
 GAP = 16
 """Number of unused entries between two rows of keys. Rows at a distance of a multiple of 4096 bytes compete for the
-same lines of a cache, which holds eight such rows: tests at the top would take twice as long."""
+same lines of a cache, which holds eight such rows. Tests at the top would take twice as long."""
 
 GAP_OF_CODES = 64
 """Number of unused entries between two rows of codes, for the reason of `GAP`. They fill a cache line even where codes
@@ -74,15 +73,15 @@ def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOC
     """Return the number of instances of a block, for a batch of ``n_instances`` and ``n_trees`` trees.
 
     ``n_columns`` is the number of keys and words of an instance. In the walk "blocks" a block is at most as large as
-    the batch; for a batch of fewer than `LEAST_TOGETHER` instances it has at most ``small_block``. In the walk "levels"
-    the size of the batch does not count.
+    the batch; for a batch of fewer than `LEAST_TOGETHER` instances it has at most ``small_block``. The walk "levels"
+    ignores the size of the batch.
     """
     if walk == "levels":
         # An instance takes 12 bytes a tree (a place, and the 8 bytes gathered for it), and 4 bytes for each key.
         return max(1, DEVICE_BYTES // (12 * n_trees + 4 * n_columns))
     if n_instances < LEAST_TOGETHER:
         return min(n_instances, small_block)
-    # Trees come one by one: only the keys and the state of one walk count.
+    # Trees come one by one: only the keys and the state of one walk, 4 numbers an instance, count.
     size = next((size for size in BLOCKS if 4 * size * (n_columns + 4) < SPLIT_BYTES), BLOCKS[-1])
     return min(size, n_instances)
 
@@ -92,10 +91,9 @@ def by_column(
 ) -> Int32[Array, "rows row"]:
     """Return ``keys`` as `walk_tree` takes them: a row for each column, with `GAP` unused entries behind the block's.
 
-    ``keys`` are those of `column_keys`, made with the same ``missing``. If there are ``sets``, a row for each of their
-    words follows.
+    ``keys`` are those of `column_keys`, made with the same ``missing``. Rows for the words of ``sets`` follow, if any.
     """
-    # Transposed by itself and written into a buffer: a pad, or what the compiler turns into one, took twice as long.
+    # The keys are transposed, then written into a buffer: a pad, or what the compiler makes one, took twice as long.
     n_rows = keys.shape[1] + (0 if sets is None else len(sets.row))
     blank_rows = lax.optimization_barrier(jnp.zeros((n_rows, len(keys) + GAP), keys.dtype))
     rows = lax.dynamic_update_slice(blank_rows, lax.optimization_barrier(keys.T), (0, 0))
@@ -112,7 +110,7 @@ def keys_and_words(
     block, n_columns = keys.shape
     n_words = len(sets.row)
     rows = jnp.concatenate([keys.T, jnp.zeros((n_words, block), jnp.int32)])
-    together = n_words if block > 1 else 4  # 4 divides the number of words, which is a multiple of 8
+    together = n_words if block > 1 else 4  # few, as in `CHEAP_COLUMNS`; 4 divides the number of words
     return _fill_in_words(rows, n_columns, block, sets, missing=missing, together=together).T
 
 
@@ -120,8 +118,8 @@ def _fill_in_words(rows, n_columns: int, block: int, sets: Sets, *, missing: boo
     """Return ``rows`` with the words of ``sets`` filled in, a row for each word.
 
     The first ``n_columns`` rows hold the keys of ``block`` instances, made by `column_keys` with the same ``missing``.
-    The rows behind them are filled: an instance's word tells for each of its sets whether the set sends the instance
-    right. ``together`` is the number of words that are looked up at a time; it divides their number.
+    The words are written behind them: a word tells for each of its sets whether the set sends an instance right.
+    ``together`` is the number of words that are looked up at a time; it divides their number.
     """
     # The larger of a missing value's two keys is beyond all borders: the second copy of a column has it.
     borders = sets.borders._replace(column=sets.borders.column + (n_columns // 2 if missing else 0))
@@ -168,7 +166,7 @@ def keys_of_one(x: Float[Array, "1 features"], *, missing: bool) -> Int32[Array,
     """Return the keys of one instance as `column_keys` does, but made `CHEAP_COLUMNS` keys at a time."""
     n_copies = 1 + missing
     n = x.shape[1]
-    size = min(n, CHEAP_COLUMNS // n_copies)
+    size = min(n, CHEAP_COLUMNS // n_copies)  # columns at a time
 
     def fill_in(copies, start, _):
         """Return ``copies [copies features]`` with the keys of ``size`` columns from ``start`` on filled in."""
@@ -181,7 +179,7 @@ def keys_of_one(x: Float[Array, "1 features"], *, missing: bool) -> Int32[Array,
 
 
 def keys_of_few(x: Float[Array, "block features"], *, missing: bool) -> Int32[Array, "block columns"]:
-    """Return the keys of few instances as `column_keys` does, but made for one instance at a time (`keys_of_one`)."""
+    """Return the keys of few instances as `column_keys` does, but made instance by instance (`keys_of_one`)."""
 
     def write(keys, start, _):
         row = keys_of_one(lax.dynamic_slice_in_dim(x, start, 1), missing=missing)
@@ -251,12 +249,12 @@ def walk_one(
 
     As many trees are walked together as keep the program cheap (`CHEAP_TREES`). XLA on CPU never splits an update in
     place over threads: so leaves and entries are written by updates, in loops of unknown length (`_walk_in_place`). The
-    two halves of a node are read from two copies of the nodes: from one copy XLA would read the larger half separately,
+    two halves of a node are read from two copies of the nodes. From one copy XLA would read the larger half separately,
     and split that read over threads.
     """
     n_trees, n_places = plan.nodes.shape
     most_trees = CHEAP_TREES if plan.top_mask is None else CHEAP_TREES // 2  # tests of sets take more operations
-    n_groups = -(-n_trees // most_trees)
+    n_groups = -(-n_trees // most_trees)  # as few as possible, of about equal size
     size = -(-n_trees // n_groups)
     flat_keys = keys.reshape(-1)
     down = _descend_flat(plan, lambda column: take(flat_keys, column), copied=("child", "column"))
@@ -271,6 +269,7 @@ def walk_one(
         parts = [place, *(take(table, place) for table in flat_tables)]
         return [lax.dynamic_update_slice(whole, part, (first,)) for whole, part in zip(out, parts, strict=True)]
 
+    # An entry of the table fills each blank array: JAX's 32-bit mode would make no zeros of 64 bits.
     blank = [jnp.zeros(n_trees, jnp.int32), *(lax.broadcast(table[0], (n_trees,)) for table in flat_tables)]
     zero = jnp.minimum(plan.depth[0], 0)  # 0, unknown to the compiler, which would unroll a loop of one step
     place, *values = lax.fori_loop(0, n_groups + zero, walk_group, varying_as(keys, blank))
@@ -280,12 +279,12 @@ def walk_one(
 def _walk_in_place(down: Callable, start: Int32[Array, "pairs"], entered, depth, keys) -> Int32[Array, "pairs"]:
     """Return the place of each pair of an instance and a tree after ``depth`` steps, as index in the flattened arrays.
 
-    ``start`` is the index of the first place of each pair's tree. The walk begins at the place ``entered`` of the tree:
-    one for each pair, or one for all. ``down`` makes one step, as `_descend_flat` returns it. The result varies between
-    devices as ``keys`` do (`varying_as`).
+    ``start`` is the index of the first place of each pair's tree. The walk begins at the place ``entered``: one for
+    each pair, or one for all. ``down`` is the function of `_descend_flat`. The result varies between devices as
+    ``keys`` do.
 
-    Each step overwrites one array: the indices, and behind them the number of steps so far. So the whole walk is one
-    chain of updates, which XLA does not split over threads.
+    Each step overwrites one array: the indices, and behind them the number of steps. So the whole walk is one chain of
+    updates, which XLA does not split over threads.
     """
     n = len(start)
 
@@ -307,14 +306,13 @@ def look_up_together(
 ) -> Shaped[Array, "pairs_and_one"]:
     """Return the entries of ``table`` at the leaves that a small block reaches in ``number`` trees from ``first`` on.
 
-    The result has the entries of one tree after the other, an entry for each instance. One more entry, without a
-    meaning, ends it, so that the others are written by an update. ``keys`` are those of `by_column`, but ``[columns
-    1]`` for one instance. If the plan ends before ``number`` trees, its last tree is repeated. The trees are walked
-    together as by `walk_one`, which XLA does not split over threads.
+    The result has an entry for each instance in the first tree, then in the next. A last entry, without a meaning, ends
+    it, so that the others are written by an update. ``keys`` are those of `by_column`, but ``[columns 1]`` for one
+    instance. If the plan ends before ``number`` trees, its last tree is repeated. As in `walk_one`, XLA splits nothing.
     """
     stride = keys.shape[1]
     n_trees, n_places = plan.nodes.shape
-    block = max(stride - GAP, 1)
+    block = max(stride - GAP, 1)  # the row of one instance has no gap
     flat_keys = keys.reshape(-1)
     tree = jnp.minimum(first + jnp.arange(number, dtype=jnp.int32), n_trees - 1)
     instance = jnp.tile(jnp.arange(block, dtype=jnp.int32), number)
@@ -346,7 +344,7 @@ def _descend_flat(plan: Plan, key_of: Callable, *, copied: Sequence[str] = ()) -
     nodes = plan.nodes.reshape(-1)
     with_sets = plan.top_mask is not None
     feature = None if plan.feature is None else plan.feature.reshape(-1)
-    copies = {}
+    copies = {}  # keyword arguments of `descend`
     if copied:
         copies = dict.fromkeys([f"for_{field}" for field in copied], lax.optimization_barrier(nodes))
 
@@ -359,9 +357,8 @@ def _descend_flat(plan: Plan, key_of: Callable, *, copied: Sequence[str] = ()) -
 def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
     """Return the exit by which each instance of a block leaves the top of one tree.
 
-    Arguments are as for `walk_tree`. Each test of the top is made for all instances at once on the row of its column,
-    without a gather. A test that goes right rules out the exits below its left child. The instance leaves by the first
-    exit that remains.
+    Arguments are as for `walk_tree`. Each test of the top is made for all instances at once. A test that goes right
+    rules out the exits below its left child. The instance leaves by the first exit that remains.
     """
     block = keys.shape[1] - GAP
     all_exits = varying_as(keys, lax.full((block,), -1, jnp.int32))
@@ -372,10 +369,8 @@ def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block
 
 
 def _tests_of(tree: Plan, keys: Int32[Array, "columns row"]) -> list[Bool[Array, "block"]]:
-    """Return an array for each test of a tree's top: whether the test sends each instance of the block right.
-
-    Arguments are as for `walk_tree`.
-    """
+    """Return for each test of a tree's top which instances it sends right; arguments are as for `walk_tree`."""
+    # The row of a test's column is sliced, without a gather.
     stride = keys.shape[1]
     block = stride - GAP
     flat_keys = keys.reshape(-1)
@@ -393,7 +388,7 @@ def _tests_of(tree: Plan, keys: Int32[Array, "columns row"]) -> list[Bool[Array,
 def _repeat_entries(array: Shaped[Array, "n"], block: int) -> list[Shaped[Array, "block"]]:
     """Return for each entry of ``array`` an array of length ``block`` that repeats the entry.
 
-    Here and where the result is read, primitives of `jax.lax` stand in place of operators, which check and convert: a
+    Here and where the result is read, primitives of `jax.lax` stand in place of operators, which check and convert. A
     program of hundreds of operators takes twice as long to trace.
     """
     return [lax.broadcast_in_dim(entry, (block,), (0,)) for entry in lax.split(array, [1] * len(array))]
@@ -430,8 +425,8 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     which is one kernel; -1 makes a loop with several kernels per level.
 
     For one kernel per level keys and nodes must exist before the first level, and each level must end before the next
-    begins: the barriers see to that. The two halves of a node must be read from two copies of the nodes (the compiler
-    joins the loads again).
+    begins: the barriers see to that. The two halves of a node must be read from two copies of the nodes; the compiler
+    joins the loads again.
     """
     block, n_columns = keys.shape
     n_trees, n_places = plan.nodes.shape
@@ -483,8 +478,8 @@ def over_blocks(body: Callable, carry: PyTree, n_instances: int, size: int, numb
     """Return the last carry of ``carry = body(carry, start, first)``, called for each block of instances in order.
 
     A block is the instances ``start … start + size - 1`` of ``n_instances``. The last block is not padded but moved
-    back to end with the instances; instances before ``first`` were also in the block before it. ``number`` is the
-    number of blocks to go through, where it is traced: ``size`` must then divide ``n_instances``.
+    back to end with the instances; those before ``first`` were also in the block before. ``number`` is the number of
+    blocks to go through, None for all. If it is given, ``size`` must divide ``n_instances``.
     """
     size = min(size, n_instances)
     n_blocks = -(-n_instances // size) if number is None else number

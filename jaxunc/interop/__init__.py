@@ -45,12 +45,12 @@ __all__ = [
     "to_treelite",
 ]
 
-# scikit-learn is slow to import, and files of other libraries are read without it.
+# Names that are imported when first used, by their module: scikit-learn is slow to import, and other files need none.
 _LATER = dict.fromkeys(("from_sklearn", "is_read", "way_round", "THRESHOLDS", "Opened", "Steps"), "_sklearn")
 _LATER |= dict.fromkeys(("GROWN", "from_sklearn_values", "grown_leaves"), "_sklearn_values")
 _LATER |= dict.fromkeys(("check_rows", "known_to_sklearn", "n_rows", "opened", "steps_of", "transformed"), "_sklearn")
 
-if not TYPE_CHECKING:  # so that they still report names that do not exist
+if not TYPE_CHECKING:  # type checkers that see `__getattr__` take any name for one that there is
 
     def __getattr__(name: str):
         if name not in _LATER:

@@ -22,14 +22,14 @@ TAKEN = (
     "and files: XGBoost's .json and .ubj, LightGBM's .txt, CatBoost's .json and .cbm, treelite's serialize, .onnx"
 )
 """What `from_any` takes, for messages."""
-_HEAD = 64  # number of bytes at the beginning of a file that tell its format
+_HEAD = 64  # the number of bytes at the beginning of a file by which its format is recognised
 _OTHER_FILES = {
     b"\x80": "a pickle, which runs whatever code it holds; pass the model itself, or a file that its library writes",
     b"PK\x03\x04": "an archive; pass the model's own file",
     b"\x1f\x8b": "compressed by gzip; decompress it first",
     b"\xff\xfe": "text in UTF-16; write it as UTF-8, or by the save_model of its library",
 }
-"""Beginnings of files that are not read, and what such a file is, for messages."""
+"""What files are that are not read, for messages, by their first bytes."""
 _DUMP = "a dump of LightGBM; write the model by booster.save_model('model.txt')"
 
 
@@ -41,10 +41,9 @@ class ModelFile(NamedTuple):
 
 
 def class_weight_of(model: Any) -> Any:
-    """Return the class weights with which XGBoost or LightGBM fitted a live ``model``; None without any.
+    """Return the class weights with which XGBoost or LightGBM fitted a live ``model`` of two classes.
 
-    The model has two classes. Weights are {0: 1, 1: ``scale_pos_weight``}, or ``"balanced"`` for LightGBM's
-    ``is_unbalance``. Models of other libraries give None.
+    They are {0: 1, 1: ``scale_pos_weight``}, or ``"balanced"`` for LightGBM's ``is_unbalance``; else None.
     """
     library = library_of(model)
     if library == "xgboost":
@@ -55,6 +54,7 @@ def class_weight_of(model: Any) -> Any:
         text = getattr(model, "booster_", model).model_to_string(num_iteration=1)
         if "[is_unbalance: 1]" in text:
             return "balanced"
+        # Parameters of training are lines "[name: value]".
         written_scale = text.partition("[scale_pos_weight: ")[2].partition("]")[0]
         scale = float(written_scale or 1)
     else:
@@ -135,15 +135,12 @@ def is_model_file(path: str | PathLike[str]) -> bool:
 
 def _is_ours(head: bytes) -> bool:
     """Return whether a file that begins with ``head`` is one of `jaxunc.save`."""
-    return head[5:9] == b"\0\0\0{"  # the length of a document in 8 bytes, and its opening brace
+    return head[5:9] == b"\0\0\0{"  # the end of a document's length, in 8 bytes, and its opening brace
 
 
 def _from_content(content: bytes, name: str) -> ModelFile:
-    """Return the model that ``content``, the bytes of a file, holds; a ValueError if no importer reads it.
-
-    ``name`` is the file's in messages.
-    """
-    if _is_ours(content[:_HEAD]) and b"jaxunc" in content[:10_000]:
+    """Return the model in a file's ``content``, called ``name`` in messages; a ValueError if no importer reads it."""
+    if _is_ours(content[:_HEAD]) and b"jaxunc" in content[:10_000]:  # the document at the beginning names jaxunc
         raise ValueError(f"{name} is a file of jaxunc.save; jaxunc.load reads it.")
     reader = _reader(content[:_HEAD])
     if reader is not None:
@@ -152,14 +149,14 @@ def _from_content(content: bytes, name: str) -> ModelFile:
 
 
 def _other(head: bytes) -> str | None:
-    """Return a text for messages that names a refused format, that of a file that begins with ``head``; else None."""
+    """Return, for messages, what a file that begins with ``head`` is, if its format is refused; None for others."""
     if is_binary_xgboost(head):
         return BINARY_XGBOOST
     return next((message for start, message in _OTHER_FILES.items() if head.startswith(start)), None)
 
 
 def _reader(head: bytes) -> Callable[[bytes], ModelFile] | None:
-    """Return the function that reads files that begin with ``head``, given their content; None for unknown formats."""
+    """Return a function of a file's content that reads files that begin with ``head``; None for unknown formats."""
     head = head.removeprefix(BYTE_ORDER_MARK)
     if head.startswith((b"tree\n", b"tree\r\n")):
         return lambda content: ModelFile("LightGBM", from_lightgbm(content))
@@ -167,7 +164,7 @@ def _reader(head: bytes) -> Callable[[bytes], ModelFile] | None:
         return _from_document
     if head.startswith(OWN_FORMAT):
         return lambda content: ModelFile("CatBoost", from_catboost(content))
-    # treelite's version as three integers of 32 bits: 4 first, then a number below 256.
+    # treelite's version, three integers of 32 bits, the lowest byte first: 4, then a number below 256.
     if head.startswith(b"\x04\0\0\0") and head[5:8] == b"\0\0\0":
         return lambda content: ModelFile("treelite", from_treelite(content))
     # ONNX begins with field 1 of a protocol buffer (b"\x08"), the small version of its format; text mostly follows.

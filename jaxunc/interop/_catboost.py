@@ -20,7 +20,7 @@ from jaxunc.tables import Columns, Levels, LevelsOfCatBoost
 from ._comparing_trees import AT_MOST, MOST_COLUMNS, NOT_IN_SET, ComparingTree, ensemble_of, set_of_codes
 from ._documents import GIVEN, content_of, integer, numbers, part, read_document, version_in, warn_if_newer
 
-_LINKS = {
+_LINKS = {  # by loss function
     **dict.fromkeys(("RMSE", "MAE", "Quantile", "MultiQuantile", "Huber", "Expectile", "MAPE", "Lq"), "identity"),
     **dict.fromkeys(("LogCosh", "LogLinQuantile", "RMSPE", "MultiRMSE", "MultiRMSEWithMissingValues"), "identity"),
     **dict.fromkeys(("Logloss", "CrossEntropy", "Focal", "MultiLogloss", "MultiCrossEntropy"), "logistic"),
@@ -31,8 +31,8 @@ _LINKS = {
 }
 _TWO_CLASSES = ("Logloss", "CrossEntropy", "Focal")  # losses with one sum for two classes
 _CLASS_EACH = ("MultiClass", "MultiClassOneVsAll")  # losses with a sum for each class
-_LABELS = {"Integer": int, "Float": float, "String": str, "Boolean": bool}
-_LABEL_KINDS = {"Integer": int, "Float": (int, float), "String": str, "Boolean": (bool, int)}
+_LABELS = {"Integer": int, "Float": float, "String": str, "Boolean": bool}  # what labels become, by the file's types
+_LABEL_KINDS = {"Integer": int, "Float": (int, float), "String": str, "Boolean": (bool, int)}  # what JSON has for them
 _DEEPEST = 30  # the most tests of an oblivious tree
 _EXACT = 2**53  # integers below it are exact as float64
 OWN_FORMAT = b"CBM1"  # how files of CatBoost's own format begin, .cbm
@@ -46,7 +46,7 @@ except Exception as error:
 """
 """The program that writes a .cbm file as JSON, by CatBoost."""
 _SECONDS = 600  # how long this program may run
-_REFUSED = 3  # how it exits if CatBoost refuses the file
+_REFUSED = 3  # its exit status if CatBoost refuses the file
 
 
 def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
@@ -57,9 +57,8 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
     model
         A JSON file that ``save_model(path, format="json")`` wrote, its bytes, or a fitted ``CatBoost``,
         ``CatBoostClassifier`` or ``CatBoostRegressor``. CatBoost is not needed for JSON files. A file of its own format
-        (.cbm) is read by CatBoost itself, in another process, which a damaged file may end. A model has the trees that
-        it predicts with: with ``use_best_model`` CatBoost has cut it to its best iteration. A sum of models of one loss
-        function (``catboost.sum_models``) is a model, too.
+        (.cbm) is read by CatBoost itself, in another process. ``use_best_model`` has cut a model to its best iteration
+        already. A sum of models of one loss function (``catboost.sum_models``) is a model, too.
     pool
         The ``Pool`` of training, for a live model that tests categories: CatBoost keeps only their hashes, and the pool
         has the words. For files, pass the pool to ``save_model``.
@@ -116,10 +115,7 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
 
 
 def _as_json(content: bytes) -> bytes:
-    """Return ``content``, that of a .cbm file, as JSON, which CatBoost writes in another process.
-
-    A ValueError if CatBoost is not installed, refuses the file, or takes too long.
-    """
+    """Return the ``content`` of a .cbm file as JSON, by CatBoost in another process; a ValueError if it cannot."""
     problem = "the model is in CatBoost's own format"
     if find_spec("catboost") is None:
         raise ValueError(
@@ -130,7 +126,7 @@ def _as_json(content: bytes) -> bytes:
         source = Path(folder, "model.cbm")
         target = Path(folder, "model.json")
         source.write_bytes(content)
-        # Damaged files may crash the process that reads them. -P: nothing is imported from the current folder.
+        # Damaged files may crash the process that reads them. With -P nothing is imported from the current folder.
         command = [sys.executable, "-P", "-c", _TO_JSON, str(source), str(target)]
         try:
             process = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, errors="replace")
@@ -143,10 +139,9 @@ def _as_json(content: bytes) -> bytes:
 
 
 def _save_as_json(model: Any, pool: Any) -> bytes:
-    """Return ``model``, a fitted model of CatBoost, as JSON.
+    """Return ``model``, a live model of CatBoost, as JSON, with the words of categories in ``pool`` if it is not None.
 
-    ``pool`` is the training data, whose words of categories are written, too, or None. A ValueError if the model is not
-    fitted, or CatBoost has no JSON for it.
+    A ValueError if the model is not fitted, or CatBoost has no JSON for it.
     """
     if not model.is_fitted():
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
@@ -166,17 +161,15 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
     if loss not in _LINKS:
         raise ValueError(f"the loss function is {loss!r:.60}; from_catboost imports {', '.join(sorted(_LINKS))}.")
     # Files say "Branch: tags/v1.2.10" among much else; those of other builds name no version.
-    for name, words in info.items():
-        if name.endswith("catboost_version_info"):  # a sum has one of each model
-            warn_if_newer("CatBoost", version_in(str(words).partition("tags/v")[2][:20]))
+    for name, version_info in info.items():
+        if name.endswith("catboost_version_info"):  # a sum of models has one for each
+            warn_if_newer("CatBoost", version_in(str(version_info).partition("tags/v")[2][:20]))
     features = Features(part(document, "features_info"))
     scale, bias = _scale_and_bias(document)
-    if "oblivious_trees" in document:
-        documents = part(document, "oblivious_trees", kind=list)
-        trees = [_oblivious(f"tree {t}", tree, features) for t, tree in enumerate(documents)]
-    else:
-        documents = part(document, "trees", kind=list)
-        trees = [_branching(f"tree {t}", tree, features) for t, tree in enumerate(documents)]
+    are_oblivious = "oblivious_trees" in document
+    read_tree = _oblivious if are_oblivious else _branching
+    documents = part(document, "oblivious_trees" if are_oblivious else "trees", kind=list)
+    trees = [read_tree(f"tree {t}", tree, features) for t, tree in enumerate(documents)]
     if not trees:
         raise ValueError("the model has no trees.")
     if len(widths := {tree.leaf_values.shape[1] for tree in trees}) > 1:
@@ -192,18 +185,16 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
 
 
 def _loss(info: dict) -> str:
-    """Return the name of the loss function in ``info``, the document's ``model_info``; a ValueError if it has none.
-
-    The info of a sum of models names none if their loss functions differ.
-    """
-    if "params" in info or not any(str(name).startswith("model0:") for name in info):
+    """Return the name of the loss function in ``info``, the document's ``model_info``; a ValueError if it has none."""
+    is_sum = "params" not in info and any(str(name).startswith("model0:") for name in info)
+    if not is_sum:
         return part(info, "params", "loss_function", "type", kind=str)
     if "loss_function" not in info:
         raise ValueError(
             "the model is a sum (catboost.sum_models) of models with different loss functions, and nothing says what "
             "their sum stands for; import each model, or sum models of one loss function with the same parameters."
         )
-    loss_text = part(info, "loss_function", kind=str)  # JSON in the JSON
+    loss_text = part(info, "loss_function", kind=str)  # JSON within a text
     return part(read_document(loss_text.encode(), "CatBoost"), "type", kind=str)
 
 
@@ -219,7 +210,7 @@ def _scale_and_bias(document: dict) -> tuple[float, np.ndarray]:
         raise ValueError(f"the model's scale_and_bias is {pair!r:.60}; expected the scale and the list of biases.")
     scale = part({"scale": pair[0]}, "scale", kind=(int, float))
     biases = pair[1]
-    if not isinstance(biases, list):  # one number up to 0.22
+    if not isinstance(biases, list):  # up to 0.22 it is one number
         biases = [biases] if biases != 0 else []
     return float(scale), numbers({"bias": biases}, "bias", np.float64)
 
@@ -227,8 +218,7 @@ def _scale_and_bias(document: dict) -> tuple[float, np.ndarray]:
 def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
     """Return the class labels in ``info``, the document's ``model_info``; None if ``loss`` is not a loss of classes.
 
-    ``loss`` is the name of the loss function. A ValueError unless labels fit ``n_outputs``, the number of values of a
-    leaf.
+    A ValueError unless they fit ``n_outputs``, the number of values of a leaf.
     """
     if loss not in _TWO_CLASSES + _CLASS_EACH:
         return None
@@ -246,20 +236,21 @@ def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
     n_sums = 1 if loss in _TWO_CLASSES else n_classes
     if kind not in _LABELS or not are_distinct or n_outputs != n_sums:
         raise ValueError(f"the model has classes {labels!r:.60} of type {kind!r:.20} for {n_outputs} outputs.")
-    if any(not isinstance(label, _LABEL_KINDS[kind]) or label != label for label in labels):  # NaN
+    if any(not isinstance(label, _LABEL_KINDS[kind]) or label != label for label in labels):  # NaN is no label
         raise ValueError(f"the model's classes {labels!r:.60} are not of the type {kind!r:.60}.")
     return tuple(_LABELS[kind](label) for label in labels)
 
 
 def _old_labels(info: dict, number: int) -> tuple:
-    """Return the ``number`` class labels in ``info``, the ``model_info`` of CatBoost up to 0.22; by default 0, 1, ….
+    """Return the ``number`` class labels in ``info``, the ``model_info`` of CatBoost up to 0.22; else 0, 1, ….
 
     A ValueError if they are not as many, or neither texts nor numbers.
     """
     options = part(info, "params").get("data_processing_options")
     names = options.get("class_names") if isinstance(options, dict) else None
     names = names or list(range(number))
-    if not isinstance(names, list) or len(set(map(str, names))) != number or len(names) != number:
+    are_distinct = isinstance(names, list) and len(names) == len(set(map(str, names))) == number
+    if not are_distinct:
         raise ValueError(f"the model has classes {names!r:.60} for {number}.")
     if not all(isinstance(name, str | int | float) and name == name for name in names):
         raise ValueError(f"the model's classes {names!r:.60} are no texts and no numbers.")
@@ -270,21 +261,19 @@ def _old_labels(info: dict, number: int) -> tuple:
 def _heap(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (left child, right child, test) of each node of a complete tree in which every path has ``depth`` tests.
 
-    Nodes are numbered level by level; children are -1 at leaves. Tests are numbers below ``depth``: the root makes the
-    last one, and the level above the leaves makes test 0.
+    Children are -1 at leaves. The root makes test ``depth`` - 1, and the level above the leaves test 0.
     """
     nodes = np.arange(2 ** (depth + 1) - 1)  # level by level: the children of node i are 2 i + 1 and 2 i + 2
     inner = nodes < 2**depth - 1
-    # Each level has twice as many nodes as the one above, which all make the test of their level; leaves have 0.
+    # All nodes of a level make its test (0 at leaves, where it is not read); level l has 2^l nodes.
     test = np.repeat(np.append(np.arange(depth)[::-1], 0), 2 ** np.arange(depth + 1))
     return np.where(inner, 2 * nodes + 1, -1), np.where(inner, 2 * nodes + 2, -1), test
 
 
 def _oblivious(what: str, tree: Any, features: "Features") -> ComparingTree:
-    """Return the tree that ``tree``, its JSON, describes: all nodes of a level make one test.
+    """Return the tree that ``tree``, its JSON, describes: all nodes of a level make one test, the root the last.
 
-    The root makes the last test of the JSON. ``features`` tell what tests mean, and ``what`` names the tree in
-    messages.
+    ``features`` tell what tests mean, and ``what`` names the tree in messages.
     """
     splits = part({what: tree}, what).get("splits") or []
     tests = [features.test(split) for split in part({"splits": splits}, "splits", kind=list)]
@@ -294,12 +283,12 @@ def _oblivious(what: str, tree: Any, features: "Features") -> ComparingTree:
         raise ValueError(f"{what} has {leaf_values.size} leaf values for {depth} tests.")
     left, right, test_index = _heap(depth)
     values = np.zeros((len(left), leaf_values.size >> depth))
-    values[2**depth - 1 :] = leaf_values.reshape(2**depth, -1)
+    values[2**depth - 1 :] = leaf_values.reshape(2**depth, -1)  # leaves are the last nodes
     return _tree(tests, left, right, test_index, values)
 
 
 def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
-    """Return the tree that ``tree``, its JSON, describes: a node is an object that holds its two children.
+    """Return the tree that ``tree``, its JSON, describes: an inner node is an object that holds its two children.
 
     ``features`` tell what tests mean, and ``what`` names the tree in messages.
     """
@@ -359,7 +348,7 @@ class Test(NamedTuple):
 
 
 class Features:
-    """The features of a document: the columns of the data (``columns``), and what tests mean (`test`)."""
+    """The features of a document: columns of the data (``columns``), and what tests of them mean (`test`)."""
 
     def __init__(self, info: dict):
         """Read ``info``, the document's ``features_info``; raise a ValueError for features that are not imported."""
@@ -386,7 +375,7 @@ class Features:
             raise ValueError("the model lists a feature twice.")
         words = _words(info)
         levels = {}
-        for entry in nominal:  # a column that no tree tests has no values
+        for entry in nominal:  # one that no tree tests lists no values
             column = integer(entry, "flat_feature_index")
             hashes = numbers(entry, "values", np.int64).tolist() if "values" in entry else []
             codes = {value: code for code, value in enumerate(hashes)}
@@ -418,17 +407,14 @@ def _list_entries(info: dict, name: str) -> list[dict]:
 
 
 def _look_up(table: dict, which: int) -> Any:
-    """Return ``table[which]``; a ValueError if the file does not list ``which``, a feature or a hash in a test."""
+    """Return ``table[which]``, the entry of a feature or of a category's hash; a ValueError if there is none."""
     if which not in table:
         raise ValueError(f"the model tests a feature or a category, {which}, that it does not list.")
     return table[which]
 
 
 def _words(info: dict) -> dict[int, str]:
-    """Return {hash: category} of the categories that ``info``, the document's ``features_info``, has; {} without any.
-
-    A hash is a signed integer of 32 bits.
-    """
+    """Return {hash: category} of ``info``, the document's ``features_info``; hashes are signed integers of 32 bits."""
     entries = _list_entries(info, "cat_features_hash")
     return {(integer(entry, "hash") + 2**31) % 2**32 - 2**31: part(entry, "value", kind=str) for entry in entries}
 
@@ -450,6 +436,7 @@ def _levels(words: list[str]) -> Levels:
     """
     if len(set(words)) < len(words):
         raise ValueError(f"the model lists a category twice: {words!r:.60}.")
+    # A word such as "007" is no plain integer: its text differs.
     as_integers = [int(word) for word in words if word.removeprefix("-").isdecimal() and len(word) < 17]
     are_plain = [str(number) for number in as_integers] == words and all(abs(number) < _EXACT for number in as_integers)
     return LevelsOfCatBoost(tuple(as_integers if are_plain else words), has_missing=False)
@@ -458,8 +445,8 @@ def _levels(words: list[str]) -> Levels:
 def _columns(indices: list[int], names: list, levels: dict[int, Levels]) -> Columns:
     """Return the columns of the data, up to the last of ``indices``, the columns of the features.
 
-    ``names`` are those of these columns. They are the columns' names only if the features are all columns, each with a
-    name. ``levels`` has the levels of nominal columns, by column.
+    ``names`` are the features'; columns have them only if each column is a feature with a name. ``levels`` has the
+    levels of nominal columns, by column.
     """
     n_columns = max(indices) + 1
     if odd := [name for name in names if not isinstance(name, str)]:

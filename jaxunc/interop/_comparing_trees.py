@@ -6,8 +6,9 @@ below a threshold, so that every instance goes where it goes in its library:
 
 1. `check_tree`: the nodes are a tree, and test columns and numbers that there are.
 2. `_with_sets`: what is no single bound becomes a set of intervals.
-3. `_bounds`: the numbers that tests compare with. Where float32 is compared, a bound's key is its order key. Where
-   float64 is (`Columns.cuts`), a column's bounds in all trees are its cuts, and a bound's key is how many lie below it.
+3. `_bounds`: the numbers that tests compare with. Each has an integer as its key. Where float32 is compared, it is the
+   order key, which sorts as floats do. Where float64 is (`Columns.cuts`), a column's bounds in all trees are its cuts,
+   and the key tells how many lie below.
 4. `_nodes`: nodes that test keys; the test of a set becomes a few nodes, which share their children.
 """
 
@@ -55,10 +56,9 @@ class ComparingTree(NamedTuple):
 
 
 def check_tree(what: str, tree: ComparingTree, n_features: int) -> None:
-    """Raise a ValueError unless the nodes of ``tree`` are a tree from its root down, and their tests are possible.
+    """Raise a ValueError unless the nodes of ``tree`` are a tree, and test one of ``n_features`` columns each.
 
-    Tests are possible if they compare one of ``n_features`` columns with a number, or test a set. ``what`` names the
-    tree in messages.
+    A test compares with a number, or is of a set that the tree has. ``what`` names the tree in messages.
     """
     left, right = tree.left, tree.right
     n_nodes = len(left)
@@ -102,7 +102,7 @@ def ensemble_of(
     nodes, columns = tree_nodes(trees, columns)
     model_trees, indices = lay_out(nodes, columns)
     values = np.zeros((model_trees.n_trees, model_trees.n_nodes, trees[0].leaf_values.shape[1]), np.float32)
-    is_forest = averaged or trees_per_stage == len(trees)
+    is_forest = averaged or trees_per_stage == len(trees)  # a single stage is a forest, too
     first_stage = None if is_forest else trees_per_stage
     offset, base = _offsets(trees, base, first_stage) if link == "identity" else (None, base)
     for t, (tree, index) in enumerate(zip(trees, indices, strict=True)):
@@ -120,33 +120,32 @@ def _offsets(
 ) -> tuple[np.ndarray | None, np.ndarray]:
     """Return (offsets ``[trees values]`` to subtract from leaf values or None, ``base [outputs]`` plus all offsets).
 
-    The offsets are None, and ``base`` is unchanged, unless float32 would round away much of what leaf values differ in.
-    So they are if leaves hold one value, of one of several outputs.
-
-    ``first_stage`` is the number of trees of a boosted model's first stage. They alone have an offset, so that the sums
-    after each stage stay the same. It is None for a forest. All its T trees have the same offset, so that base + T ·
-    value stays the answer of each tree. Warns if float32 loses much even so.
+    Offsets are None unless float32 would round away much of what leaf values differ in, and each leaf has a value for
+    every output. A forest (``first_stage`` None) has the same for all its T trees, so that base + T · leaf value stays
+    a tree's own answer. Else only the first ``first_stage`` trees, one stage of boosting, have one, so that the sums
+    after each stage stay the same. Warns if float32 loses much even so.
     """
     leaves = [tree.leaf_values[np.asarray(tree.left) < 0].astype(np.float64) for tree in trees]
-    # The range of each tree's leaf values, [trees values].
-    lowest = np.stack([np.min(values, axis=0) for values in leaves])
+    lowest = np.stack([np.min(values, axis=0) for values in leaves])  # of each tree, [trees values]
     highest = np.stack([np.max(values, axis=0) for values in leaves])
     spread = np.max(highest - lowest)
     largest_value = max(np.max(np.abs(lowest)), np.max(np.abs(highest)))
     base = np.asarray(base, np.float64)
-    rounding = np.finfo(np.float32).eps / 2
+    rounding = np.finfo(np.float32).eps / 2  # the largest error of a float32, as a share of the number
     offset = None
-    has_all_outputs = lowest.shape[1] == len(base)  # else leaves hold one value, of one of several outputs
-    if has_all_outputs and rounding * max(largest_value, np.max(np.abs(base))) > LOST * spread > 0:
+    has_all_outputs = lowest.shape[1] == len(base)
+    largest_number = max(largest_value, np.max(np.abs(base)))
+    if has_all_outputs and rounding * largest_number > LOST * spread > 0:  # a spread of 0 has nothing to lose
         offset = lowest + (highest - lowest) / 2  # the middle of each tree's values
         if first_stage is None:
             offset[:] = offset.mean(axis=0)
         else:
             offset[first_stage:] = 0
-        # The base is rounded to a float32. The trees with an offset share what that changes.
+        # The base is rounded to a float32. The trees with an offset, all in a forest, share what that changes.
         exact_base = base + offset.sum(axis=0)
         base = exact_base.astype(np.float32).astype(np.float64)
-        offset[slice(first_stage)] -= (exact_base - base) / len(offset[slice(first_stage)])
+        trees_with_offset = slice(first_stage)
+        offset[trees_with_offset] -= (exact_base - base) / len(offset[trees_with_offset])
         largest_value = max(np.max(np.abs(lowest - offset)), np.max(np.abs(highest - offset)))
     base_error = rounding * np.max(np.abs(base))
     leaf_error = rounding * largest_value
@@ -157,6 +156,7 @@ def _offsets(
             "targets before the fit, or have the library begin at their mean."
         )
     elif base_error > TOLD * spread > 0 and jnp.result_type(float) == jnp.float32:
+        # The base cancels in differences of answers.
         are_differences_exact = leaf_error <= LOST * spread
         differences = "Differences of answers, such as uncertainty and shares of columns, do not. "
         warn(
@@ -174,7 +174,7 @@ def forest_of(
     """Return the forest of ``trees``, whose leaves hold class counts; ``class_labels`` are in the order of classes.
 
     ``columns`` describe the data; if their cuts are not None, the trees compare float64. ``roots`` are the counts at
-    the roots ``[trees classes]``. None: they are sums over all nodes of a tree, whose inner nodes must hold zeros.
+    the roots ``[trees classes]``; by default sums over all nodes of each tree, whose inner nodes must hold zeros then.
     """
     counts = [tree.leaf_values for tree in trees]
     for tree_counts in counts:
@@ -230,7 +230,7 @@ def _with_sets(tree: ComparingTree, columns: Columns) -> ComparingTree:
     inner = tree.left >= 0
     tests_level = np.zeros(len(inner), bool)
     if columns.levels is not None and columns.cuts is not None:
-        tests_level = inner & _has_levels(columns)[np.where(inner, tree.feature, 0)]
+        tests_level = inner & _has_levels(columns)[np.where(inner, tree.feature, 0)]  # leaves test no column
     becomes_set = tests_level | (inner & ((tree.compare == EQUAL) | (tree.compare == UNEQUAL)))
     if not becomes_set.any():
         return tree
@@ -267,10 +267,9 @@ def _set_of(tree: ComparingTree, node: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _with_unseen(first: np.ndarray, end: np.ndarray, *, includes_unseen: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return a set of codes with all numbers up to -1 in it if ``includes_unseen``, else without any of them.
+    """Return a set of codes, with all numbers up to -1 put into it (``includes_unseen``), or taken out of it.
 
-    -1 is the code of what is no level. The set is ``first`` and ``end``, the first numbers and ends of intervals, and
-    so is the result.
+    -1 is the code of what is no level. A set is its intervals first <= x < end, as two arrays.
     """
     first = np.maximum(first, _ABOVE_UNSEEN)
     end = np.maximum(end, _ABOVE_UNSEEN)
@@ -291,8 +290,10 @@ def _bounds(tree: ComparingTree) -> _Bounds:
     """
     inner = tree.left >= 0
     is_set = inner & (tree.compare >= IN_SET)
-    compared = np.flatnonzero(inner & ~is_set)
-    bounds = [_Bounds(tree.feature[compared], tree.value[compared], _IS_STRICT[tree.compare[compared]])]
+    compared_nodes = np.flatnonzero(inner & ~is_set)
+    bounds = [
+        _Bounds(tree.feature[compared_nodes], tree.value[compared_nodes], _IS_STRICT[tree.compare[compared_nodes]])
+    ]
     # An interval is first <= x < end: both x < first and x < end are strict bounds.
     for node in np.flatnonzero(is_set).tolist():
         ends = np.stack(tree.sets[node], axis=1).ravel()
@@ -322,21 +323,20 @@ def _order_keys(bounds: _Bounds) -> np.ndarray:
 def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[float, ...] | None, ...]]:
     """Return (order key of each bound, cuts of each column) for the ``bounds`` of all trees, which compare float64.
 
-    The cuts of a column are its distinct bounds, each as the largest number that satisfies the test. A bound's key is
-    the order key of its position among the cuts. Columns with levels get no cuts: there a bound is a code already, and
-    has its own order key.
+    A column's cuts are its distinct bounds, each as the largest number that satisfies the test. A bound's key is the
+    order key of its position among the cuts. Columns with levels get no cuts: there bounds are codes already.
     """
     is_code = _has_levels(columns)[bounds.feature]
-    admits_none = bounds.strict & (bounds.number == -np.inf)
+    admits_none = bounds.strict & (bounds.number == -np.inf)  # no number is below -inf
     # x < t is x <= the number before t. Adding 0.0 turns -0.0 into 0.0, so that both zeros are one cut.
     with np.errstate(over="ignore"):  # below the least number lies minus infinity
         largest = np.where(bounds.strict, np.nextafter(bounds.number, -np.inf), bounds.number) + 0.0
     if np.any((largest == -np.inf) & ~admits_none & ~is_code):
         raise ValueError("the model tests whether a float64 number is -inf, which has no code.")
     cuts = list(columns.cuts or ())
-    codes = largest.copy()  # positions among the cuts, written below
-    becomes_cut = np.isfinite(largest) & ~is_code  # every number is at or below infinity
-    by_column = np.argsort(bounds.feature, kind="stable")
+    codes = largest.copy()  # becomes positions among the cuts; infinity stays
+    becomes_cut = np.isfinite(largest) & ~is_code  # a test at infinity tells no numbers apart
+    by_column = np.argsort(bounds.feature, kind="stable")  # bounds of one column side by side
     tested_columns, starts = np.unique(bounds.feature[by_column], return_index=True)
     for j, (start, end) in zip(tested_columns.tolist(), pairwise([*starts, len(by_column)]), strict=True):
         indices = by_column[start:end]
@@ -383,8 +383,9 @@ def _interval_tests(tree: ComparingTree, set_nodes: list[int], keys: np.ndarray)
     for node, set_keys in zip(set_nodes, np.split(keys, key_ends[:-1]), strict=True):
         intervals = set_keys.reshape(-1, 2)
         first_key, end_key = intervals.T
+        # The bounds in rising order: first, end, first, end, …. Numbers below all of them are outside of the set; from
+        # there on inside and outside take turns.
         upper = intervals[np.lexsort((end_key, first_key))].ravel()
-        # Numbers below the first bound are outside of the set; from there on inside and outside take turns.
         is_inside = np.arange(len(upper) + 1) % 2 == 1
         tests[node] = Intervals(upper, is_inside != _IS_NEGATED[tree.compare[node]], bool(tree.missing_left[node]))
     return tests
@@ -399,8 +400,8 @@ def set_of_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def trees_of_stage(outputs: Sequence[np.ndarray], n_outputs: int) -> int | None:
     """Return the number of trees in each stage (iteration of boosting); None if the order of trees does not tell it.
 
-    ``outputs`` has for each tree the indices of the outputs that it adds to, below ``n_outputs``. The order tells it if
-    each tree adds to one, and each stage goes through all outputs in order, with equally many trees for each.
+    ``outputs`` has the indices, below ``n_outputs``, of the outputs that each tree adds to. The order tells it if each
+    tree adds to one, and each stage goes through all outputs in order, with equally many trees for each.
     """
     if any(len(tree_outputs) != 1 for tree_outputs in outputs):
         return None
@@ -408,8 +409,8 @@ def trees_of_stage(outputs: Sequence[np.ndarray], n_outputs: int) -> int | None:
     changes = np.flatnonzero(by_tree != by_tree[0])
     n_parallel = int(changes[0]) if len(changes) else 1  # trees of the first output at the beginning
     period = n_parallel * n_outputs
-    is_regular = len(by_tree) % period == 0 and np.array_equal(by_tree, np.arange(len(by_tree)) % period // n_parallel)
-    return period if is_regular else None
+    expected_outputs = np.arange(len(by_tree)) % period // n_parallel  # such as 0 0 1 1 2 2, over and over
+    return period if len(by_tree) % period == 0 and np.array_equal(by_tree, expected_outputs) else None
 
 
 def widen_values(values: Sequence[np.ndarray], outputs: Sequence[np.ndarray], n_outputs: int) -> list[np.ndarray]:

@@ -1,7 +1,6 @@
-"""What users pass to importers: files as bytes, documents whose entries are checked when read, and versions.
+"""Model files: their bytes, documents (JSON or UBJSON) whose entries are checked when read, and versions.
 
-`content_of` takes a path, bytes or a text. `read_document` reads JSON, or UBJSON (draft 12, ubjson.org), the binary
-form in which XGBoost saves models. `warn_if_newer` compares a file's version with the newest that was tested.
+UBJSON (draft 12, ubjson.org) is a binary form of JSON, in which XGBoost saves models.
 """
 
 import errno
@@ -21,8 +20,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # what some editors write before text in UTF-
 _LONGEST_PATH = 4096
 BINARY_XGBOOST = "a binary file of an old XGBoost; write it by booster.save_model('model.json') there"
 """For messages: what a file is that `is_binary_xgboost` finds, and what to do about it."""
-_MOST = 2**53  # absolute values of what `integer` reads are below it
-_LARGEST_FLOAT = 2**1023  # absolute values of integers in documents are at most that
+_MOST = 2**53  # absolute values of what `integer` reads are below it: such integers are exact as float64
+_LARGEST_FLOAT = 2**1023  # absolute values of integers in documents are at most that, which float64 can hold
 _STRUCTS = {
     b"i": Struct(">b"), b"U": Struct(">B"), b"I": Struct(">h"), b"l": Struct(">i"), b"L": Struct(">q"),
     b"d": Struct(">f"), b"D": Struct(">d"),
@@ -30,7 +29,7 @@ _STRUCTS = {
 _DTYPES = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
 _CONSTANTS = {b"Z": None, b"T": True, b"F": False}
 """These three are by the marker of a UBJSON type: how a number is read, the dtype of an array of such numbers, and the
-value that the marker alone stands for."""
+value of a type that has only one."""
 _DEEPEST = 64  # the most containers around a value
 TESTED = {
     "CatBoost": (1, 2), "LightGBM": (4,), "ONNX (ai.onnx.ml)": (5,), "XGBoost": (3, 4), "YDF": (0, 16),
@@ -42,8 +41,8 @@ TESTED = {
 def content_of(source: Any) -> bytes:
     """Return the bytes of a model file, without a byte order mark; ``source`` is its path, its bytes or its text.
 
-    A text is the file's content if it begins as models do, and no file has it as its name. Any other text is a path.
-    An OSError if no file is there, a ValueError if a text cannot be a path.
+    A text is the file's content if it begins as LightGBM's models do, or with a brace and no file has it as its name.
+    Any other text is a path. An OSError if no file is there, a ValueError if a text cannot be a path.
     """
     if isinstance(source, str) and _is_model(source):
         content = source.encode(errors="surrogatepass")
@@ -55,11 +54,8 @@ def content_of(source: Any) -> bytes:
 
 
 def _is_model(text: str) -> bool:
-    """Return whether ``text`` is the content of a model file, not a path.
-
-    It begins as LightGBM's files do, or with a brace, unless it is the name of a file.
-    """
-    start = text[:64].removeprefix("\ufeff")
+    """Return whether ``text`` is the content of a model file, not a path, as `content_of` tells them apart."""
+    start = text[:64].removeprefix("\ufeff")  # without a byte order mark
     if start.startswith(("tree\n", "tree\r\n")):
         return True
     return start.lstrip().startswith("{") and not (_may_be_path(text) and Path(text).is_file())
@@ -73,12 +69,12 @@ def _may_be_path(text: str | PathLike) -> bool:
     try:
         Path(path).exists()
     except OSError as error:
-        return error.errno != errno.ENAMETOOLONG  # which depends on the file system
+        return error.errno != errno.ENAMETOOLONG  # how long a name may be depends on the file system
     return True
 
 
 def _read(path: str | PathLike) -> bytes:
-    """Return the bytes of the file at ``path``; an OSError or a ValueError, which says what it is, if there is none."""
+    """Return the bytes of the file at ``path``; errors are those of `content_of`."""
     if isinstance(path, str) and not _may_be_path(path):
         raise ValueError(
             f"model is a text of {len(path)} characters that begins with {path[:20]!r}: no path, and no model of "
@@ -116,12 +112,12 @@ def read_document(source: Any, library: str) -> dict[str, Any]:
 def is_binary_xgboost(content: bytes) -> bool:
     """Return whether a file that begins with ``content`` is in XGBoost's old binary format.
 
-    It begins with a float32 base score; since 1.1 the word "binf" stands before it.
+    Such a file begins with a float32 base score, before which XGBoost 1.1 and later write the word "binf".
     """
-    # In the old format the bytes behind the first parameters are reserved, and 0.
-    unused = content[28:64]
-    is_plain = len(unused) == 36 and not any(unused) and content[3:4] in (b"\x3e", b"\x3f", b"\x40")
-    return content.startswith(b"binf") or is_plain
+    has_plausible_base = content[3:4] in (b"\x3e", b"\x3f", b"\x40")  # the high byte of a float32 from 0.125 to 8
+    reserved = content[28:64]  # behind the first parameters, and 0
+    is_without_word = len(reserved) == 36 and not any(reserved) and has_plausible_base
+    return content.startswith(b"binf") or is_without_word
 
 
 def part(document: Any, *path: str, kind: type | tuple[type, ...] = dict) -> Any:
@@ -132,7 +128,7 @@ def part(document: Any, *path: str, kind: type | tuple[type, ...] = dict) -> Any
         document = document[name]
     if isinstance(document, int) and abs(document) > _LARGEST_FLOAT:
         raise ValueError(f"the model's {'.'.join(path)} is an integer of {document.bit_length()} bits.")
-    if not isinstance(document, kind) or (isinstance(document, bool) and kind is not bool):
+    if not isinstance(document, kind) or (isinstance(document, bool) and kind is not bool):  # Python's bools are ints
         raise ValueError(f"the model's {'.'.join(path)} is a {type(document).__name__}: {document!r:.60}.")
     return document
 
@@ -146,7 +142,7 @@ def integer(document: Any, *path: str) -> int:
     try:
         value = int(text)
     except ValueError:
-        value = _MOST
+        value = _MOST  # which is refused
     if abs(value) >= _MOST:
         raise ValueError(f"the model's {'.'.join(path)} is {str(text)[:60]!r}; expected an integer.")
     return value
@@ -157,27 +153,24 @@ def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
 
     For an integer ``dtype`` the numbers must be integers of 32 bits.
     """
-    array = part(document, name, kind=(list, np.ndarray))
+    entries = part(document, name, kind=(list, np.ndarray))
     is_float = np.dtype(dtype).kind == "f"
     try:
         with np.errstate(all="ignore"):
-            wide = np.asarray(array, np.float64 if is_float else None)
+            array = np.asarray(entries, np.float64 if is_float else None)
     except (ValueError, TypeError, OverflowError):
-        wide = np.zeros((0, 0))  # an array of two axes, which is refused below
-    if wide.size == 0 and wide.ndim == 1:
+        array = np.zeros((0, 0))  # an array of two axes, which is refused below
+    if array.size == 0 and array.ndim == 1:
         return np.zeros(0, dtype)
-    are_int32 = wide.dtype.kind in "iub" and np.all((wide >= -(2**31)) & (wide < 2**31))
-    if wide.ndim != 1 or not (is_float or are_int32):
-        raise ValueError(f"the model's {name} is {array!r:.60}; expected a list of numbers.")
+    are_int32 = array.dtype.kind in "iub" and np.all((array >= -(2**31)) & (array < 2**31))
+    if array.ndim != 1 or not (is_float or are_int32):
+        raise ValueError(f"the model's {name} is {entries!r:.60}; expected a list of numbers.")
     with np.errstate(over="ignore"):
-        return wide.astype(dtype)
+        return array.astype(dtype)
 
 
 def _read_ubjson(content: bytes) -> Any:
-    """Return the value that ``content``, a UBJSON document, holds, as Python's objects; a ValueError if it is damaged.
-
-    Arrays of numbers of one type are NumPy's.
-    """
+    """Return the value that ``content``, a UBJSON document, holds; a ValueError if it is damaged."""
     reader = _UbjsonReader(content)
     document = reader.value(reader.marker(), depth=0)
     if reader.at != len(content):
@@ -191,24 +184,24 @@ class _UbjsonReader:
     def __init__(self, content: bytes):
         self._content = content
         self.at = 0
-        # A budget of entries: some take no bytes, so that a small damaged file could claim very many.
+        # How many more entries the file may claim: some take no bytes, so that a small damaged file could claim many.
         self._left = len(content)
 
     def _take(self, size: int) -> bytes:
-        """Return the next ``size`` bytes, and go on behind them; a ValueError if there are fewer."""
+        """Return the next ``size`` bytes; a ValueError if there are fewer."""
         start, self.at = self.at, self.at + size
         if size < 0 or self.at > len(self._content):
             raise ValueError(f"{size} bytes are needed at {start} of {len(self._content)}")
         return self._content[start : self.at]
 
     def marker(self) -> bytes:
-        """Return the next marker of a type, a byte; bytes "N", which mean nothing, are skipped."""
+        """Return the next byte, the marker of a type; bytes "N", which mean nothing, are skipped."""
         while (marker := self._take(1)) == b"N":
             pass
         return marker
 
     def _next_is(self, marker: bytes) -> bool:
-        """Return whether the next byte is ``marker``; if so, go on behind it."""
+        """Return whether the next byte is ``marker``; if so, skip it."""
         if not self._content.startswith(marker, self.at):
             return False
         self.at += 1
@@ -222,9 +215,9 @@ class _UbjsonReader:
         return _STRUCTS[kind].unpack(self._take(_STRUCTS[kind].size))[0]
 
     def value(self, kind: bytes, depth: int) -> Any:
-        """Return the value that begins at the position ``at``; the marker before it, ``kind``, tells its type.
+        """Return the value that begins at the position ``at``, inside of ``depth`` containers (arrays and objects).
 
-        ``depth`` is the number of containers around it. A ValueError if these are too many, or the marker is unknown.
+        ``kind`` is the marker of its type. A ValueError for an unknown marker, and for too many containers.
         """
         if depth > _DEEPEST:
             raise ValueError(f"it is nested more than {_DEEPEST} deep")
@@ -243,9 +236,9 @@ class _UbjsonReader:
         raise ValueError(f"{kind!r} before {self.at} is unknown")
 
     def _head(self) -> tuple[bytes | None, int | None]:
-        """Return (type, number) of a container's entries, from its first bytes; None for what it does not state.
+        """Return (marker of the type, number) of a container's entries; None for what its first bytes do not state.
 
-        The type is a marker. A ValueError for more entries than the document can hold.
+        A container that states the number has no closing bracket. A ValueError if the document cannot hold as many.
         """
         kind = self.marker() if self._next_is(b"$") else None
         size = self._size() if self._next_is(b"#") else None
@@ -260,10 +253,7 @@ class _UbjsonReader:
         return kind, size
 
     def _array(self, depth: int) -> Any:
-        """Return the array that begins at the position ``at``, inside of ``depth`` containers.
-
-        It is a list, or NumPy's array if it states a type of numbers for its entries.
-        """
+        """Return the array that begins at the position ``at``: NumPy's if it states a type of numbers, else a list."""
         kind, size = self._head()
         if kind in _STRUCTS and size is not None:
             dtype = np.dtype(_DTYPES[kind])
@@ -274,7 +264,7 @@ class _UbjsonReader:
         return entries
 
     def _object(self, depth: int) -> dict[str, Any]:
-        """Return the object that begins at the position ``at``, inside of ``depth`` containers, as {name: value}."""
+        """Return the object that begins at the position ``at``, as {name: value}."""
         kind, size = self._head()
         entries = {}
         n_read = 0

@@ -1,7 +1,7 @@
 """What exporters share: checks of the model, and its trees as comparisons with numbers.
 
-`plain_nodes` turns a node's threshold, an order key, back into a number (`PlainNodes`). Nodes that share children are
-one test of intervals: they become one node again (`PlainSet`).
+`plain_nodes` turns a node's threshold, an order key (an integer that sorts as floats do), back into a number. Nodes
+that share children are one test of intervals: they become one node again (`PlainSet`).
 """
 
 import json
@@ -45,14 +45,14 @@ def model_to_export(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
             "of jaxunc.estimators, LeafMoments, or an AdditiveTrees."
         )
     if isinstance(model, AdditiveTrees):
-        parts = ()
+        bound_forests = ()
         arrays = model
     else:
-        parts = model.parts if isinstance(model, OfSums) else (model,)
-        arrays = [(bound.forest, bound.combiner) for bound in parts]
+        bound_forests = model.parts if isinstance(model, OfSums) else (model,)
+        arrays = [(bound.forest, bound.combiner) for bound in bound_forests]
     if not is_concrete(arrays):
         raise TypeError("model is traced: its values are not known. Export it outside of jit and vmap.")
-    for bound in parts:
+    for bound in bound_forests:
         if bound.forest.follows_forks:
             raise ValueError(
                 f"empty leaves of the mode {bound.forest.empty_leaves!r} are followed by the host, which other "
@@ -62,10 +62,10 @@ def model_to_export(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
 
 
 def describe(columns: Columns, class_labels: tuple[Any, ...] | None) -> dict[str, Any]:
-    """Return what an exported model says about its data: a dict of values that JSON has, without those that are None.
+    """Return what an exported model says about its data, as a dict that is written as JSON.
 
-    Entries are ``feature_names``, ``class_labels``, and ``levels`` by the index of their column, as text. A ValueError
-    for labels that JSON does not have, and for integers of more than 64 bits, which others read as floats.
+    Entries are ``feature_names``, ``class_labels``, and ``levels`` by the index of their column, as text; what is None
+    is left out. A ValueError for labels that JSON does not have, and for integers of more than 64 bits.
     """
     if class_labels is not None and not all(map(_is_in_json, class_labels)):
         raise ValueError(
@@ -88,9 +88,9 @@ def _is_in_json(label: Any) -> bool:
     """Return whether JSON has a class ``label``: a text, a bool, an integer of 64 bits, or a float other than NaN."""
     if isinstance(label, str | bool | np.bool_):
         return True
-    is_integer = isinstance(label, int | np.integer) and not isinstance(label, np.timedelta64)
-    if is_integer:
-        return -(2**63) <= int(label) < 2**64
+    # NumPy counts a timedelta64 among its integers.
+    if isinstance(label, int | np.integer) and not isinstance(label, np.timedelta64):
+        return -(2**63) <= int(label) < 2**64  # programs in other languages read larger ones as floats
     return isinstance(label, float | np.floating) and not np.isnan(label)
 
 
@@ -167,23 +167,23 @@ def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
 
 
 def _numbers(trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarray, *, wide: bool) -> tuple:
-    """Return (the largest number that goes left at each node or -inf, whether no number goes left there).
+    """Return (the largest number that goes left at each node, or -inf; whether no number goes left there).
 
-    All arrays have an entry for each node. ``key`` are thresholds of ``trees``, as order keys, ``feature`` are the
-    tested columns, and ``inner`` says which nodes are no leaves. Numbers are float32; with ``wide`` they are the
-    largest float64 that round to these. In columns with cuts they are cuts.
+    All arrays have an entry for each node: the tested column (``feature``), the threshold of ``trees`` as an order key,
+    whether it is no leaf (``inner``). Numbers are cuts in columns with cuts. Elsewhere they are float32 or, with
+    ``wide``, the largest float64 that round to these.
     """
     # Clipped to the keys of numbers: beyond them thresholds send all numbers left, or none.
     none_left = key < _NONE
     clipped = np.clip(key, _NONE, _BEYOND)
     # A key of 0 or more is the bits of its float32; bits of negative numbers sort in reverse.
-    rounded = np.where(clipped < 0, int(NAN_FIRST) - clipped, clipped).astype(np.int32).view(np.float32)
-    value = largest_rounding_to(rounded) if wide else rounded.astype(np.float64)
+    number = np.where(clipped < 0, int(NAN_FIRST) - clipped, clipped).astype(np.int32).view(np.float32)
+    value = largest_rounding_to(number) if wide else number.astype(np.float64)
     for j, cuts in enumerate(trees.columns.cuts or ()):
         if cuts is not None:
             # The threshold sends codes up to it left, and ``cuts[c]`` is the largest number with the code c.
             tests_column = inner & (feature == j)
-            codes = np.where(none_left, -1.0, rounded)[tests_column]
+            codes = np.where(none_left, -1.0, number)[tests_column]
             none_left[tests_column] = codes < 0
             # Beyond the last cut every code goes left.
             value[tests_column] = np.append(cuts, np.inf)[np.clip(np.floor(codes), 0, len(cuts)).astype(np.int64)]
@@ -191,26 +191,23 @@ def _numbers(trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarr
 
 
 def _sets(trees: Trees, tests: list[IntervalNode], *, wide: bool) -> tuple[np.ndarray, list[PlainSet]]:
-    """Return (the index of the set that each node tests ``[trees nodes]`` or -1, the distinct sets).
+    """Return (the index of the set that each node tests ``[trees nodes]``, or -1; the distinct sets).
 
-    ``tests`` are the tests of intervals in ``trees``. ``wide`` says whether the exported model compares float64, as for
-    `plain_nodes`.
+    ``tests`` are the tests of intervals in ``trees``. ``wide`` is that of `plain_nodes`.
     """
     of_set = np.full(trees.child.shape, -1)
-    sets: dict[tuple, PlainSet] = {}
+    sets: list[PlainSet] = []
     index_of: dict[tuple, int] = {}
-    if not tests:
-        return of_set, []
     feature = np.asarray(trees.feature)
     for test in tests:
         intervals = test.intervals
         column = int(feature[test.tree, test.node])
         key = (column, intervals.upper.tobytes(), bool(intervals.goes_left[0]), intervals.missing_left)
         if key not in index_of:
-            index_of[key] = len(index_of)
-            sets[key] = _set(trees, column, test, wide=wide)
+            index_of[key] = len(sets)
+            sets.append(_set(trees, column, test, wide=wide))
         of_set[test.tree, test.node] = index_of[key]
-    return of_set, list(sets.values())
+    return of_set, sets
 
 
 def _set(trees: Trees, feature: int, test: IntervalNode, *, wide: bool) -> PlainSet:
@@ -218,8 +215,6 @@ def _set(trees: Trees, feature: int, test: IntervalNode, *, wide: bool) -> Plain
 
     Intervals without numbers are left out, and neighbours that go to one side are joined. For example, the ends 1, 1,
     5, 7 and the sides left, right, left, left, right become the end 7 and the sides left, right.
-
-    ``wide`` says whether the exported model compares float64, as for `plain_nodes`.
     """
     intervals = test.intervals
     key = np.asarray(intervals.upper, np.int64)
@@ -245,8 +240,8 @@ def _set(trees: Trees, feature: int, test: IntervalNode, *, wide: bool) -> Plain
             intervals_with_numbers.append((bool(goes_left), end, number_behind))
             last_end = end
     # Neighbours that go to one side become one interval, which ends where the last of them does.
-    joined = [list(run)[-1] for _, run in groupby(intervals_with_numbers, key=itemgetter(0))]
-    sides, upper, behind = zip(*joined, strict=True)
+    joined_intervals = [list(run)[-1] for _, run in groupby(intervals_with_numbers, key=itemgetter(0))]
+    sides, upper, behind = zip(*joined_intervals, strict=True)
     return PlainSet(feature, np.array(upper[:-1]), np.array(behind[:-1]), sides[0], intervals.missing_left)
 
 

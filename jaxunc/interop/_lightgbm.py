@@ -11,7 +11,7 @@ from ._comparing_trees import AT_MOST, IN_SET, ComparingTree, ensemble_of, set_o
 from ._documents import GIVEN, version_in, warn_if_newer
 from ._lightgbm_files import ModelText, columns_of, integer, read_model_text, row, text
 
-_LINKS = {
+_LINKS = {  # by objective; "" is one that the user wrote
     **dict.fromkeys(("regression", "regression_l1", "huber", "fair", "quantile", "mape"), "identity"),
     **dict.fromkeys(("lambdarank", "rank_xendcg", ""), "identity"),
     **dict.fromkeys(("binary", "cross_entropy", "multiclassova"), "logistic"),
@@ -24,8 +24,8 @@ _ZERO = float(np.float32(1e-35))  # numbers within it of 0 count as 0
 _BELOW_ZERO = float(np.nextafter(-_ZERO, -np.inf))  # the largest number below those that count as 0
 _BEHIND_ZERO = float(np.nextafter(_ZERO, np.inf))  # the smallest number above those that count as 0
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2  # bits of a decision_type
-_NONE_MISSING, _MISSING_ZERO, _MISSING_NAN = 0, 1, 2  # what a decision_type has above these bits: what is missing
-_MOST_WORDS = 2**26  # words, of 32 bits each, from which a tree's sets are refused: categories stay below 2^31
+_NONE_MISSING, _MISSING_ZERO, _MISSING_NAN = 0, 1, 2  # what its higher bits say: which number is missing
+_MOST_WORDS = 2**26  # of 32 bits each, from which a tree's sets are refused: categories stay below 2^31
 
 
 def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = None) -> AdditiveTrees:
@@ -36,7 +36,7 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
     model
         A text file that ``save_model`` wrote, its bytes or its text, a ``Booster``, or a fitted ``LGBMClassifier``,
         ``LGBMRegressor`` or ``LGBMRanker``. LightGBM is not needed for files. A model that stopped early gives the
-        trees up to its best iteration, with which it predicts and which ``save_model`` writes.
+        trees up to its best iteration.
     category_columns
         The columns, by name or position, that had pandas' category type in training. Needed where the file does not
         tell them: LightGBM writes equal files for such a column and for plain integers that are named as categorical.
@@ -92,9 +92,9 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
 
 
 def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
-    """Return (class labels, whether it is a classifier, booster) of an estimator; the labels of a regressor are None.
+    """Return (class labels or None, whether it is a classifier, booster) of ``model``, an estimator of LightGBM.
 
-    A ValueError if ``model``, the estimator, is not fitted, or answers from its first trees (``pred_early_stop``).
+    A ValueError if it is not fitted, or answers from its first trees (``pred_early_stop``).
     """
     try:
         booster = model.booster_
@@ -113,10 +113,10 @@ def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
 def _of_text(
     model: ModelText, classes: tuple | None, is_classifier: bool, category_columns: Sequence | None
 ) -> AdditiveTrees:
-    """Return the additive trees that a model file, read as ``model``, describes; a ValueError if it is not imported.
+    """Return the additive trees that ``model``, a file's text, describes; a ValueError if it is not imported.
 
-    ``classes`` are class labels, and ``is_classifier`` is True, if an estimator with classes was given; else they are
-    None and False. ``category_columns`` are the columns of pandas' category type; None to infer them from the file.
+    ``classes`` are the class labels of an estimator, None for a file; ``is_classifier`` says whether it has them.
+    ``category_columns`` are the columns of pandas' category type; None to infer them from the file.
     """
     header = model.header
     version = version_in(text(header, "version"))
@@ -151,23 +151,23 @@ def _of_text(
 
 
 def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
-    """Return (name of the objective, its parameter sigmoid); the name is "" if the user wrote the objective.
+    """Return (name of the objective, its parameter sigmoid or 1); the name is "" if the user wrote the objective.
 
-    ``header`` has the file's lines by name; the sigmoid is 1 if it has none. A ValueError for an objective that is not
-    imported, or that does not have ``n_outputs`` trees in each iteration.
+    ``header`` has the file's lines by name. A ValueError for an objective that is not imported, or that does not have
+    ``n_outputs`` trees in each iteration.
     """
     name, *settings = header.get("objective", "").split() or [""]
     name = _OLD_NAMES.get(name, name)
-    # A setting is written as "name:value".
     parameters = {}
-    for setting in settings:
+    for setting in settings:  # such as "sigmoid:1"
         key, _, value = setting.partition(":")
         parameters[key] = value
     allowed = {"binary": {"sigmoid"}, "multiclass": {"num_class"}, "multiclassova": {"num_class", "sigmoid"}}
     if name not in _LINKS or not set(parameters) <= allowed.get(name, set()):
+        imported_names = sorted(filter(None, _LINKS))
         raise ValueError(
             f"the model's objective is {' '.join([name, *settings])!r:.60}; from_lightgbm imports "
-            f"{', '.join(sorted(_LINKS)[1:])}, without reg_sqrt."
+            f"{', '.join(imported_names)}, without reg_sqrt."
         )
     n_classes = int(row(parameters, "num_class", np.int64, 1)[0]) if "num_class" in parameters else n_outputs
     is_multiclass = name.startswith("multiclass")
@@ -184,11 +184,8 @@ def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
 def _labels(objective: str, n_outputs: int, classes: tuple | None, is_classifier: bool) -> tuple | None:
     """Return the class labels of a model with this ``objective``; None if the objective has no classes.
 
-    Labels are ``classes``, those of an estimator, or 0, 1, … if that is None. An ``objective`` "", which the user
-    wrote, has no classes. ``is_classifier`` says whether the model is a classifier of LightGBM.
-
-    A ValueError if ``classes`` do not fit the ``n_outputs`` sums (two classes have one sum). Also if a classifier has
-    a named objective without classes.
+    Labels are ``classes``, those of an estimator, or 0, 1, … if that is None. A ValueError if ``classes`` do not fit
+    the ``n_outputs`` sums. Also if ``is_classifier``, and the objective has a name and no classes.
     """
     # The targets of cross_entropy may be any shares in [0, 1]; those of a classifier are its labels.
     has_classes = objective in ("binary", "multiclass", "multiclassova")
@@ -208,10 +205,10 @@ def _labels(objective: str, n_outputs: int, classes: tuple | None, is_classifier
 
 
 def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
-    """Return the tree that a file's lines describe: its inner nodes first, then its leaves.
+    """Return the tree that ``tree``, lines of a file by name, describes: its inner nodes first, then its leaves.
 
-    ``tree`` has the lines by name, and ``what`` names the tree in messages. Leaf values are multiplied by ``scale``. A
-    ValueError if the lines do not fit together, or leaves hold linear models.
+    Leaf values are multiplied by ``scale``. A ValueError, which calls the tree ``what``, if the lines do not fit
+    together, or leaves hold linear models.
     """
     if tree.get("is_linear", "0").strip() != "0":
         raise ValueError("the model has linear trees (linear_tree), whose leaves hold no values; fit it without.")
@@ -219,13 +216,13 @@ def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
     if n_leaves < 1:
         raise ValueError(f"{what} has {n_leaves} leaves.")
     leaf_values = row(tree, "leaf_value", np.float64, n_leaves) * scale
-    n_inner = n_leaves - 1
+    n_inner = n_leaves - 1  # a tree without inner nodes has no lines about them
     names = ("decision_type", "split_feature", "left_child", "right_child")
     decision_type, feature, *children = (
         row(tree, name, np.int64, n_inner) if n_inner else np.zeros(0, np.int64) for name in names
     )
     bound = row(tree, "threshold", np.float64, n_inner) if n_inner else np.zeros(0)
-    missing_kind = decision_type >> 2
+    missing_kind = decision_type >> 2  # above the two bits _CATEGORICAL and _DEFAULT_LEFT
     if np.any((decision_type < 0) | (missing_kind > _MISSING_NAN)):
         raise ValueError(f"{what} has tests of unknown decision_type {decision_type.max()}.")
     # The file numbers inner nodes 0, 1, …, and leaves -1, -2, ….
@@ -235,14 +232,15 @@ def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
     threshold = np.where(np.abs(bound) <= _ZERO, np.where(bound >= 0, _ZERO, _BELOW_ZERO), bound)
     zero_left = threshold >= 0
     default_left = (decision_type & _DEFAULT_LEFT) != 0
-    missing_left = np.where(missing_kind == _NONE_MISSING, zero_left, default_left)  # there NaN counts as 0
+    # Where nothing is missing NaN counts as 0.
+    missing_left = np.where(missing_kind == _NONE_MISSING, zero_left, default_left)
     is_category = (decision_type & _CATEGORICAL) != 0
     # Where 0 is missing, and goes to the other side than numbers next to it, the test becomes one of a set.
     zero_apart = ~is_category & (missing_kind == _MISSING_ZERO) & (zero_left != default_left)
     sets = {i: _set_without_zero(float(threshold[i])) for i in np.flatnonzero(zero_apart).tolist()}
     if is_category.any():
         sets |= _sets_of_categories(what, tree, np.flatnonzero(is_category), bound)
-        missing_left = missing_left & ~is_category
+        missing_left = missing_left & ~is_category  # NaN is in no set of categories
     compare = np.where(is_category | zero_apart, IN_SET, AT_MOST)
     # Leaf -1 - k becomes node n_inner + k. Leaves have no children (-1), and test nothing.
     left, right = (np.append(np.where(side < 0, n_inner - 1 - side, side), np.full(n_leaves, -1)) for side in children)
@@ -259,10 +257,9 @@ def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
 
 
 def _set_without_zero(threshold: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the set of numbers that go left at a test where 0 goes to the other side than ``threshold`` says.
+    """Return the set of numbers that go left where 0 does not go with its neighbours, as (first numbers, ends).
 
-    The set is (first numbers, ends) of two intervals. Numbers at or below ``threshold`` go left, others right, except
-    those that count as 0.
+    They are the numbers at or below ``threshold``, without those that count as 0 if it is 0 or more, else with these.
     """
     end = float(np.nextafter(threshold, np.inf))
     if threshold >= 0:  # numbers that count as 0 go right
@@ -273,9 +270,8 @@ def _set_without_zero(threshold: float) -> tuple[np.ndarray, np.ndarray]:
 def _sets_of_categories(what: str, tree: dict[str, str], indices: np.ndarray, thresholds: np.ndarray) -> dict:
     """Return {node: the set of numbers that go left} for the nodes ``indices``, which test categories.
 
-    A set is (first numbers, ends) of intervals, one for each category. ``tree`` has the file's lines of the tree, by
-    name. ``thresholds [nodes]`` are those of the file: at these nodes the number of a set. A ValueError, which calls
-    the tree ``what``, if the lines do not hold these sets.
+    A set is (first numbers, ends) of intervals, one for each category. ``tree`` has the file's lines by name, and
+    ``thresholds [nodes]`` the indices of these nodes' sets. A ValueError, which calls the tree ``what``, without sets.
     """
     n_sets = integer(tree, "num_cat")
     ends = row(tree, "cat_boundaries", np.int64, n_sets + 1)

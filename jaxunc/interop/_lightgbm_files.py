@@ -1,7 +1,6 @@
 """LightGBM's model files: lines of names and texts, tree after tree; and the columns that they describe.
 
-Columns have names, and some hold categories. Files list pandas' categories, but not which columns had them. These
-columns are inferred if a single choice fits (`columns_of`).
+Files list pandas' categories, but not which columns had them. These are inferred if a single choice of columns fits.
 """
 
 import json
@@ -18,7 +17,7 @@ from jaxunc.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS, Columns, Level
 from ._documents import content_of
 
 _ENDS = (b"end of trees", b"feature importances:", b"feature_importances:")
-"""How the lines behind the trees begin: with the first of these, but in files before LightGBM 2.2."""
+"""How the lines behind the trees begin: from LightGBM 2.2 on with the first of these, before with another."""
 _NOT_WORDS = {*MISSING_WORDS, *TRUE_WORDS, *FALSE_WORDS}  # words that numeric columns take
 
 
@@ -32,10 +31,7 @@ class ModelText(NamedTuple):
 
 
 def read_model_text(source: Any) -> ModelText:
-    """Return what a model file of LightGBM says; ``source`` is its path, its bytes or its text.
-
-    A ValueError if it is no such file, or not whole.
-    """
+    """Return what a model file says, given its path, bytes or text; a ValueError if it is none, or not whole."""
     content = content_of(source).replace(b"\r\n", b"\n")
     if not content.startswith(b"tree\n"):
         raise ValueError(f"the LightGBM model begins with {content[:20]!r}; expected a text file of save_model.")
@@ -51,10 +47,9 @@ def read_model_text(source: Any) -> ModelText:
 
 
 def _blocks(header: dict[str, str], content: bytes) -> tuple[list[bytes], bytes]:
-    """Return ([the lines of each tree], all lines behind the last tree).
+    """Return ([the lines of each tree], all lines behind the last tree) of ``content``, a file behind its ``header``.
 
-    ``header`` has the lines before the trees, by name, and ``content`` is the file behind these. A ValueError if the
-    trees are not where the header says.
+    A ValueError if the trees are not where the header says.
     """
     if "tree_sizes" not in header:  # which only the first files of v2 lack
         trees, *last = re.split(rb"\n(?=end of trees|feature.importances:)", content, maxsplit=1)
@@ -69,9 +64,9 @@ def _blocks(header: dict[str, str], content: bytes) -> tuple[list[bytes], bytes]
 
 
 def row(lines: dict[str, str], name: str, dtype: Any, number: int | None = None) -> np.ndarray:
-    """Return the numbers in the line ``name`` as an array of ``dtype``; ``lines`` has the texts of lines by name.
+    """Return the numbers in the line ``name`` as an array of ``dtype``; ``lines`` are {name: text}.
 
-    A ValueError if there is no such line, it holds other things than numbers, or not as many as ``number`` says.
+    A ValueError if there is no such line, or it does not hold ``number`` numbers (None: any number of them).
     """
     words = text(lines, name).split()
     if number is not None and len(words) != number:
@@ -88,7 +83,7 @@ def integer(lines: dict[str, str], name: str) -> int:
 
 
 def text(lines: dict[str, str], name: str) -> str:
-    """Return the text of the line ``name``; ``lines`` has them by name. A ValueError if there is no such line."""
+    """Return the text of the line ``name``; a ValueError if there is no such line."""
     if name not in lines:
         raise ValueError(f"the LightGBM model has no {name}; is the file whole?")
     return lines[name]
@@ -104,29 +99,25 @@ def _pairs(block: bytes) -> dict[str, str]:
 
 
 def _check_end(header: dict[str, str], ending: bytes) -> None:
-    """Raise a ValueError if ``ending``, the file behind its trees, lacks lines that it must have.
-
-    ``header`` has the lines before the trees, by name.
-    """
+    """Raise a ValueError if ``ending``, the lines behind the trees, is cut off; ``header`` has those before them."""
     _, end_mark, tail = ending.partition(b"\nend of parameters")
-    has_end = bool(end_mark)
-    if not (end_mark or ending.startswith(_ENDS[0])):  # before LightGBM 2.2 files had no parameters
-        has_end = b"\npandas_categorical:" in ending
-    tail = re.sub(rb"\nparser:\n.*\nend of parser\n", b"\n", tail, flags=re.DOTALL).strip()
-    # Lists of categories need the last line, which has pandas' categories.
+    # Before LightGBM 2.2 files had no parameters: they end with pandas' categories.
+    is_old = not end_mark and not ending.startswith(_ENDS[0])
+    has_end = bool(end_mark) or (is_old and b"\npandas_categorical:" in ending)
+    # Columns with lists of categories may be pandas', whose categories are in the last line.
     has_lists = any(info != "none" and not info.startswith("[") for info in header.get("feature_infos", "").split())
     has_parameters = b"\nparameters:" in ending
-    if (not has_end and (has_parameters or has_lists)) or (tail and not tail.startswith(b"pandas_categorical:")):
+    # Behind the parameters stand at most the settings of a parser, and pandas' categories.
+    tail = re.sub(rb"\nparser:\n.*\nend of parser\n", b"\n", tail, flags=re.DOTALL).strip()
+    has_other_tail = tail and not tail.startswith(b"pandas_categorical:")
+    if (not has_end and (has_parameters or has_lists)) or has_other_tail:
         raise ValueError(
             "the LightGBM model's last lines, behind its trees, are missing or cut off; is the file whole?"
         )
 
 
 def _parameters(ending: bytes) -> dict[str, str]:
-    """Return the parameters of training as {name: value}; {} if there are none.
-
-    They are lines ``[name: value]`` of ``ending``, the file behind its trees.
-    """
+    """Return the parameters of training as {name: value}: lines ``[name: value]`` of ``ending``, behind the trees."""
     start = ending.find(b"\nparameters:\n")
     end = ending.find(b"\nend of parameters")
     if not 0 <= start < end:
@@ -139,12 +130,12 @@ def _parameters(ending: bytes) -> dict[str, str]:
 
 
 def _pandas_categorical(ending: bytes) -> list[Any]:
-    """Return a list of categories for each column of pandas' category type in training; [] if there are none.
+    """Return a list of categories for each column of pandas' category type in training, from the last line of a file.
 
-    They are in the last line of ``ending``, the file behind its trees. A ValueError if that line is damaged.
+    [] if there are none. A ValueError if that line of ``ending``, the lines behind the trees, is damaged.
     """
-    last = ending.rstrip().rpartition(b"\n")[2]
-    name, _, document = last.partition(b":")
+    last_line = ending.rstrip().rpartition(b"\n")[2]
+    name, _, document = last_line.partition(b":")
     if name != b"pandas_categorical":
         return []
     try:
@@ -184,7 +175,6 @@ def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -
             f"category_columns={category_columns!r:.60}, but the model was not fitted to a frame with categories."
         )
     nominal = tuple(j in listed_columns or levels[j] is not None for j in range(n_features))
-
     # (): compared as float64, and `tree_nodes` fills in the thresholds. None: codes of levels, exact as float32.
     cuts = tuple(() if values is None else None for values in levels)
     column_levels = None if all(values is None for values in levels) else tuple(levels)
@@ -198,10 +188,10 @@ def _nominal_columns(model: ModelText, ranges: list[str]) -> set[int]:
     ``ranges`` has the entry of each feature in ``feature_infos``, a line of the ``model``'s header.
     """
     # "[…]" is a range of numbers, "none" a column without use, anything else a list of categories.
-    with_list = {j for j, info in enumerate(ranges) if info != "none" and not info.startswith("[")}
+    listed_in_ranges = {j for j, info in enumerate(ranges) if info != "none" and not info.startswith("[")}
     words = model.parameters.get("categorical_feature", "").split(",")
-    by_training = {int(word) for word in words if word.isdecimal() and int(word) < len(ranges)}
-    return by_training | with_list
+    named_in_training = {int(word) for word in words if word.isdecimal() and int(word) < len(ranges)}
+    return named_in_training | listed_in_ranges
 
 
 def _check_list(names: Any) -> list[int | str] | None:
@@ -227,7 +217,7 @@ class _Facts(NamedTuple):
 
     names: tuple[str, ...]
     ranges: list[str]  # the file's ``feature_infos``: which values each column had in training
-    listed: list[int]  # categorical features: by default category columns without an order, else what the user named
+    listed: list[int]  # categorical features: by default the category columns without an order, else the user's choice
     tested: Bool[np.ndarray, " features"]  # whether a tree tests each feature
     categories: list[list[Any]]  # a list for each column of pandas' category type, in the order of columns
 
@@ -243,10 +233,9 @@ def _find_tested(model: ModelText, n_features: int) -> Bool[np.ndarray, " featur
 
 
 def _locate_columns(facts: _Facts, columns: Sequence[int | str]) -> list[int]:
-    """Return the positions, rising, of the ``columns`` that the user says had pandas' category type.
+    """Return the positions, rising, of ``columns``: names or positions of those that had pandas' category type.
 
-    ``columns`` are names or positions. A ValueError if there are no such columns, or they do not fit the file's
-    ``facts``.
+    A ValueError if there are no such columns, or they do not fit the file's ``facts``.
     """
     names = facts.names
     n_expected = len(facts.categories)
@@ -275,30 +264,27 @@ def _locate_columns(facts: _Facts, columns: Sequence[int | str]) -> list[int]:
 
 
 def _infer_columns(facts: _Facts) -> list[int]:
-    """Return the positions of the columns that had pandas' category type, as the file's ``facts`` tell them.
-
-    A ValueError if several choices of columns fit the facts, or none.
-    """
-    # Whether each list of categories fits each feature, [lists features]. Only the lists' lengths matter.
+    """Return the positions of the columns that had pandas' category type; a ValueError unless ``facts`` tell them."""
+    # Whether each list of categories fits each feature, [lists features]: lists of one length fit the same ones.
     fits_of_length = {}
     for values in facts.categories:
         if len(values) not in fits_of_length:
             fits_of_length[len(values)] = np.array([_fits(info, len(values)) for info in facts.ranges], bool)
     fits = np.stack([fits_of_length[len(values)] for values in facts.categories])
-    listed = np.array(facts.listed, np.int64)
-    if len(listed) == len(fits) and fits[np.arange(len(listed)), listed].all():
-        # If a list of words were another column's, that column would refuse its words, where it expects numbers.
+    listed_columns = np.array(facts.listed, np.int64)
+    if len(listed_columns) == len(fits) and fits[np.arange(len(listed_columns)), listed_columns].all():
+        # A list of words stays with its column here: another, which is taken for numbers, would refuse words in data.
         holds_words = np.array([_are_words(values) for values in facts.categories])
-        is_listed = np.isin(np.arange(len(facts.names)), listed)
+        is_listed = np.isin(np.arange(len(facts.names)), listed_columns)
         fits = fits & (is_listed | ~holds_words[:, None])
-        positions = listed
+        positions = listed_columns
     else:
         positions = _first_positions(fits)
     if positions is None or _has_other(fits, positions, facts.tested):
-        names = [facts.names[j] for j in facts.listed]
+        listed_names = [facts.names[j] for j in facts.listed]
         raise ValueError(
             f"the model's frame had {len(fits)} columns of pandas' category type, and its file does not tell which: "
-            f"{len(names)} features are categorical, {names[:5]}, which may be others. Pass the former: "
+            f"{len(listed_names)} features are categorical, {listed_names[:5]}, which may be others. Pass the former: "
             "jaxunc.from_lightgbm(model, category_columns=[...])."
         )
     return positions.tolist()
@@ -307,8 +293,7 @@ def _infer_columns(facts: _Facts) -> list[int]:
 def _fits(info: str, n_categories: int) -> bool:
     """Return whether a column may have held codes of categories: integers below ``n_categories``, or -1 (missing).
 
-    ``info`` is the column's entry in ``feature_infos``: the values that it had in training. "none" is a column without
-    use, which may have held anything.
+    ``info`` is its entry in ``feature_infos``, of its values in training; a column without use ("none") may hold any.
     """
     if info == "none":
         return True
@@ -335,7 +320,7 @@ def _is_number(word: str) -> bool:
 def _first_positions(fits: Bool[np.ndarray, "lists features"]) -> Int[np.ndarray, " lists"] | None:
     """Return a column for each list of categories: the first that it fits, behind the column of the list before.
 
-    ``fits [lists features]`` says which list fits which column. None if a list is left without a column.
+    ``fits`` says which list fits which column. None if a list is left without a column.
     """
     positions = []
     start = 0
@@ -349,17 +334,16 @@ def _first_positions(fits: Bool[np.ndarray, "lists features"]) -> Int[np.ndarray
 
 
 def _has_other(fits: np.ndarray, positions: Int[np.ndarray, " lists"], tested: Bool[np.ndarray, " features"]) -> bool:
-    """Return whether lists of categories may have other columns such that a column that trees test changes its list.
+    """Return whether lists of categories fit other columns, too, so that a ``tested`` column has another list, or none.
 
-    ``positions [lists]`` is the column of each list. Lists may move to other columns that they fit, in the same order.
-    ``fits [lists features]`` says which list fits which column. ``tested [features]`` says which columns trees test.
+    ``positions`` are the columns of the lists, which may move to others in the same order where ``fits`` allows that.
     """
     n_lists, n_features = fits.shape
     first_columns = _first_positions(fits)
     mirrored = _first_positions(fits[::-1, ::-1])
     if first_columns is None or mirrored is None:  # never, since they fit where they are
         return True
-    # Lists and columns were mirrored: the first columns that fit are the last ones from behind.
+    # With lists and columns mirrored the first columns that fit are the last ones.
     last_columns = n_features - 1 - mirrored[::-1]
     # A list may have any column that it fits behind the first possible one of the list before it, and before the last
     # possible one of the list behind it.
@@ -368,4 +352,5 @@ def _has_other(fits: np.ndarray, positions: Int[np.ndarray, " lists"], tested: B
     column = np.arange(n_features)
     alternatives = fits & (column > begin[:, None]) & (column < end[:, None])
     alternatives[np.arange(n_lists), positions] = False
+    # A tested column gets a list, or loses its own.
     return bool(np.any(alternatives & (tested | tested[positions][:, None])))

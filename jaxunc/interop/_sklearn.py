@@ -26,7 +26,7 @@ from jaxunc.tables import Columns, NumbersLike, is_pandas, is_sparse, plain_tabl
 from ._comparing_trees import AT_MOST, ComparingTree, forest_of
 
 Steps = Sequence[tuple[str, Any]]  # transformers by their names, in their order
-THRESHOLDS = (FixedThresholdClassifier, TunedThresholdClassifierCV)
+THRESHOLDS = (FixedThresholdClassifier, TunedThresholdClassifierCV)  # estimators that set a threshold
 
 
 class Opened(NamedTuple):
@@ -38,10 +38,7 @@ class Opened(NamedTuple):
 
 
 def opened(estimator: Any) -> Opened:
-    """Return what is inside ``estimator``: the model without its wrappers, and its forest.
-
-    A search, or an estimator that sets a threshold, is opened only inside of a frozen estimator.
-    """
+    """Return what is inside ``estimator``; searches and `THRESHOLDS` are opened only inside of a frozen estimator."""
     whole, fitted = _unwrapped(estimator, fitted=False)
     forest = whole
     while isinstance(forest, Pipeline):
@@ -52,13 +49,12 @@ def opened(estimator: Any) -> Opened:
 
 
 def _unwrapped(model: Any, *, fitted: bool) -> tuple[Any, bool]:
-    """Return (``model`` without its wrappers, whether one of them, or one around it, is a frozen estimator).
+    """Return (``model`` without its wrappers, ``fitted`` or whether one of them is a frozen estimator).
 
-    ``fitted`` says whether a wrapper around ``model`` is frozen. Only inside of a frozen estimator searches, and
-    estimators that set a threshold, are opened.
+    ``fitted`` says whether a wrapper around ``model`` is frozen. Only then are searches and `THRESHOLDS` opened.
     """
     while True:
-        # Searches of any library have a best estimator; thresholds are found for one.
+        # Where the fitted model may be: searches of any library have a best estimator.
         names = ("best_estimator_", "estimator_") if isinstance(model, THRESHOLDS) else ("best_estimator_",)
         inner = [getattr(model, name) for name in names if isinstance(model, BaseEstimator) and hasattr(model, name)]
         if isinstance(model, FrozenEstimator):
@@ -71,9 +67,9 @@ def _unwrapped(model: Any, *, fitted: bool) -> tuple[Any, bool]:
 
 
 def steps_of(whole: Any) -> Steps:
-    """Return the transformers before the forest in ``whole``, a model without wrappers; [] if it is no pipeline.
+    """Return the transformers before the forest in ``whole``, a model without wrappers, also of nested pipelines.
 
-    Steps of nested pipelines are among them. They are not copied.
+    They are not copied; [] if the model is no pipeline.
     """
     steps: list[tuple[str, Any]] = []
     while isinstance(whole, Pipeline):
@@ -83,10 +79,7 @@ def steps_of(whole: Any) -> Steps:
 
 
 def transformed(steps: Steps, X: Any) -> Any:
-    """Return the rows that ``steps``, fitted transformers, make of ``X``, one after the other.
-
-    A ValueError if a step is not fitted, or rows are added or left out.
-    """
+    """Return what ``steps`` make of ``X``; a ValueError if one is not fitted, or the number of rows changes."""
     n_before = n_rows(X)
     try:
         for _, step in steps:
@@ -130,7 +123,7 @@ def known_to_sklearn(X: Any) -> Any:
     if isinstance(X, np.ndarray | jax.Array) and getattr(X.dtype, "names", None) is None:
         # scikit-learn would read what is under a mask, and takes bfloat16 for bytes.
         X = plain_table(X) if isinstance(X, np.ma.MaskedArray) or X.dtype.kind == "V" else X
-    if isinstance(X, np.ndarray) and not _is_native(X.dtype):  # XGBoost reads the bytes as if they were
+    if isinstance(X, np.ndarray) and not _is_native(X.dtype):  # XGBoost would read the bytes in the native order
         X = X.astype(X.dtype.newbyteorder("="))
     fields = X.dtype.names if isinstance(X, np.ndarray) else None
     table: Any = X if fields is None else {name: X[name] for name in fields}
@@ -139,10 +132,11 @@ def known_to_sklearn(X: Any) -> Any:
 
         table = pd.DataFrame({str(name): column for name, column in table.items()})
     if is_pandas(table):
-        odd = {name: dtype.newbyteorder("=") for name, dtype in table.dtypes.items() if not _is_native(dtype)}
-        return table.astype(odd) if odd else table
+        new_dtypes = {name: dtype.newbyteorder("=") for name, dtype in table.dtypes.items() if not _is_native(dtype)}
+        return table.astype(new_dtypes) if new_dtypes else table
     is_arrow = hasattr(table, "to_batches") or hasattr(table, "to_struct_array")  # a table, or a batch of rows
-    return table.to_pandas() if is_arrow and not hasattr(table, "iloc") else table
+    is_frame = hasattr(table, "iloc")  # one like pandas'
+    return table.to_pandas() if is_arrow and not is_frame else table
 
 
 def _is_native(dtype: Any) -> bool:
@@ -162,20 +156,14 @@ READ = (
     "children_left", "children_right", "feature", "threshold", "missing_go_to_left", "n_node_samples",
     "weighted_n_node_samples", "value",
 )  # fmt: skip
-"""Arrays by node that importers read."""
-UNDERSTOOD = frozenset({*READ, "impurity", "split_kind", "left_cat_bitset"})  # arrays whose meaning is known
+"""Names of the arrays by node that importers read."""
+UNDERSTOOD = frozenset({*READ, "impurity", "split_kind", "left_cat_bitset"})  # those whose meaning is known
 STORED = frozenset({
-    "left_child",
-    "right_child",
-    "feature",
-    "threshold",
-    "impurity",
-    "n_node_samples",
-    "weighted_n_node_samples",
+    "left_child", "right_child", "feature", "threshold", "impurity", "n_node_samples", "weighted_n_node_samples",
     "missing_go_to_left",
 })  # fmt: skip
 """Names of the fields of nodes up to scikit-learn 1.9, where a node is these and nothing else."""
-PROBES = 2**22  # values of the instances that a tree is asked about at a time
+PROBES = 2**22  # instances that a tree is asked about at a time have about as many values
 _VALUES = (
     "Boosted trees and regressors, whose leaves hold values: jaxunc.from_sklearn_values(model). See docs/libraries.md."
 )
@@ -328,7 +316,7 @@ def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:
     tree_counts = snap_to_integers(estimator.tree_.value[:, 0, :] * sizes[:, None], sizes)
     if len(estimator.classes_) == n_classes:
         return tree_counts
-    # A bagged tree that missed a class: its own classes are positions among the ensemble's.
+    # The sample of a bagged tree had no row of some class. The tree's own classes are positions among the ensemble's.
     counts = np.zeros((len(tree_counts), n_classes))
     counts[:, np.asarray(estimator.classes_, dtype=np.int64)] = tree_counts
     return counts
@@ -347,6 +335,7 @@ def tree_of(
     codes = None
     _refuse_what_is_unknown(tree)
     is_known_form = _stored_fields(tree) == STORED
+    # Trees are asked what their tests of categories do, and whether arrays in an unknown form mean what they say.
     if not is_known_form or _may_test_categories(estimator):
         from ._sklearn_categories import ask_codes, labels_of, nodes_with_sets
 
@@ -356,7 +345,7 @@ def tree_of(
             paths = _Paths(tree)
             codes = ask_codes(tree, paths, nodes, labels, PROBES)
             _check_by_asking(tree, paths, codes)
-    # A bagged tree numbers the columns that it was given; leaves have -2, which must not index from the end.
+    # A bagged tree numbers the columns that it sees; leaves have -2, which must not index from the end.
     feature = tree.feature if where is None else where[np.maximum(tree.feature, 0)]
     comparing_tree = ComparingTree(
         feature=feature,
@@ -397,9 +386,9 @@ def columns_of(model: Any, members: Sequence[tuple[Any, np.ndarray | None]]) -> 
 
 
 def warn_if_missing_is_lost(model: Any, trees: list[Any]) -> None:
-    """Warn if ``model``, of scikit-learn-intelex, does not say where missing values go, as before 2026.2.
+    """Warn if ``model`` is of scikit-learn-intelex, and does not say where missing values go, as before 2026.2.
 
-    It does not if no node of ``trees``, the model's low-level trees, sends them left, and some tree has a test.
+    Then no node of ``trees``, its low-level trees, sends them left.
     """
     if type(model).__module__.partition(".")[0] not in ACCELERATED:
         return
@@ -434,7 +423,7 @@ def _refuse_what_is_unknown(tree: Any) -> None:
     tree has columns or outputs, is taken for one by column or by output.
     """
     absent = [name for name in READ if not hasattr(tree, name)]
-    n_nodes = len(tree.children_left) if "children_left" not in absent else 0
+    n_nodes = len(tree.children_left) if "children_left" not in absent else 0  # 0: no array is taken for one by node
     unknown = []
     for name in sorted(_public_names(type(tree)) - UNDERSTOOD):
         array = getattr(tree, name, None)
@@ -452,9 +441,8 @@ def _refuse_what_is_unknown(tree: Any) -> None:
 def _check_by_asking(tree: Any, paths: "_Paths", codes: Any) -> None:
     """Raise a ValueError if ``tree.apply`` sends an instance to another leaf than its public arrays and ``codes`` say.
 
-    ``paths`` makes the instances. Either side of each test has one that comes there, and a second that also has values
-    in columns that its path does not test. Each test has one with a missing value. ``codes`` are the tree's
-    `CodesLeft`, which say what tests of categories do.
+    ``paths`` makes the instances: for each child one that comes there, and a second that also has values in columns
+    that its path does not test; for each test one with a missing value. ``codes`` are the tree's `CodesLeft`.
     """
     left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
     inner = np.flatnonzero(left >= 0)
@@ -481,8 +469,8 @@ class _Paths:
     """Instances that reach chosen nodes of a tree, made from the tests on their paths.
 
     Arrays have an entry for each node. ``feature`` is the column that the node tests, and ``parent`` its parent, -1 for
-    the root. ``value`` is a number by which the parent sends an instance to the node, and ``needs_value`` says whether
-    an instance needs that number to come there.
+    the root. ``value`` is a number by which the parent sends an instance to the node; ``needs_value`` says whether that
+    is needed to come there.
     """
 
     def __init__(self, tree: Any):
@@ -494,19 +482,16 @@ class _Paths:
         self.parent = np.full(len(left), -1)
         self.parent[left[inner]] = self.parent[right[inner]] = inner
         below = _largest_at_or_below(np.asarray(tree.threshold)[inner])
-        # Behind infinity comes what is missing.
+        # Where the threshold is infinity every number goes left, and only a missing value may go right.
         above = np.where(below == np.inf, np.float32(np.nan), np.nextafter(below, np.float32(np.inf)))
         self.value = np.zeros(len(left), np.float32)
         self.value[left[inner]] = below
         self.value[right[inner]] = above
         self.needs_value = self.parent >= 0
-        self.needs_value[left[inner[below == np.inf]]] = False  # any number comes there: the path before it says which
+        self.needs_value[left[inner[below == np.inf]]] = False  # a number that tests above ask for comes there, too
 
     def reach(self, nodes: np.ndarray) -> np.ndarray:
-        """Return instances ``[nodes columns]``, each of which thresholds send to its node of ``nodes``.
-
-        Columns that the path to the node does not test are 0.
-        """
+        """Return for each node an instance that reaches it, ``[nodes columns]``: 0 in columns that are not tested."""
         rows = np.zeros((len(nodes), self.n_features), np.float32)
         # The nodes themselves, then their parents, and so on up to the roots; -1 above a root.
         path = [nodes]
@@ -514,13 +499,14 @@ class _Paths:
             path.append(parents)
         for level_nodes in reversed(path):  # from the root down: the last test of a column has the last word
             indices = np.flatnonzero((level_nodes >= 0) & self.needs_value[level_nodes])
-            rows[indices, self.feature[self.parent[level_nodes[indices]]]] = self.value[level_nodes[indices]]
+            children = level_nodes[indices]
+            rows[indices, self.feature[self.parent[children]]] = self.value[children]
         return rows
 
     def mix(self, nodes: np.ndarray) -> np.ndarray:
         """Return the instances of `reach`, with zeros replaced by values that lead to another of ``nodes``."""
         rows = self.reach(nodes)
-        other_rows = self.reach(np.roll(nodes, len(nodes) // 3 + 1))
+        other_rows = self.reach(np.roll(nodes, len(nodes) // 3 + 1))  # any other node will do
         return np.where(rows == 0, other_rows, rows)
 
     def add_missing(self, nodes: np.ndarray) -> np.ndarray:
@@ -538,15 +524,12 @@ def _largest_at_or_below(thresholds: np.ndarray) -> np.ndarray:
 
 
 def _leaves(tree: Any, rows: np.ndarray, codes: Any) -> np.ndarray:
-    """Return the leaf of ``tree`` that each of ``rows`` reaches, by its public arrays and its ``codes``.
-
-    ``codes``, a `CodesLeft`, say what tests of categories do.
-    """
+    """Return the leaf of ``tree`` that each of ``rows`` reaches, by public arrays and ``codes``, its `CodesLeft`."""
     left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
     feature, threshold = np.asarray(tree.feature), np.asarray(tree.threshold)
     missing_left = np.asarray(tree.missing_go_to_left) != 0
     row = np.arange(len(rows))
-    node = np.zeros(len(rows), np.int64)  # where each row is
+    node = np.zeros(len(rows), np.int64)  # where each row is, at first the root
     while (is_inner := left[node] >= 0).any():
         value = rows[row, np.maximum(feature[node], 0)]  # leaves have -2
         goes_left = np.where(np.isnan(value), missing_left[node], value <= threshold[node])

@@ -26,14 +26,13 @@ _REMEDY = "Fit it without categorical_features, on columns that are encoded (Ord
 
 
 def labels_of(model: Any, estimator: Any) -> Labels:
-    """Return the values of each nominal feature that ``estimator``, a single tree, sees, in the order of codes.
+    """Return the values of each nominal feature of ``estimator``, a single tree; {} if scikit-learn does not tell them.
 
-    ``model`` is the estimator itself, or its forest or bag. {} if scikit-learn does not tell the values. A feature is a
-    column's position among those that the tree sees.
+    ``model`` is the estimator itself, or its forest or bag.
     """
     if getattr(estimator, "is_categorical_", None) is None:
         return {}
-    # Trees of a forest are grown on codes, which have no values there.
+    # Trees of a forest are grown on codes, and know nothing of the values.
     of_forest = _of_encoder(model) if model is not estimator else None
     return of_forest or _export_labels(estimator) or _of_encoder(estimator) or {}
 
@@ -46,15 +45,12 @@ def _export_labels(estimator: Any) -> Labels | None:
     try:
         entries = export(estimator, max_depth=0).get("categorical_features", [])
         return {int(entry["feature"]): tuple(entry["categories"]) for entry in entries}
-    except (AttributeError, KeyError, TypeError, ValueError):  # it writes no dates, and nothing of what has no encoder
+    except (AttributeError, KeyError, TypeError, ValueError):  # it cannot write dates, nor trees without an encoder
         return None
 
 
 def _of_encoder(owner: Any) -> Labels | None:
-    """Return the labels (`labels_of`) that the encoder of ``owner``, a tree or forest, has; None without an encoder.
-
-    NaN is left out.
-    """
+    """Return the labels (`labels_of`) in the encoder of ``owner``, a tree or forest, but for NaN; None without one."""
     categories = getattr(getattr(owner, "_categorical_encoder", None), "categories_", None)
     nominal = getattr(owner, "is_categorical_", None)
     if categories is None or nominal is None or len(categories) != np.count_nonzero(nominal):
@@ -71,10 +67,9 @@ def _is_nan(value: Any) -> bool:
 def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
     """Return ``columns`` with the levels of nominal ones; a ValueError if values do not have the codes of `labels_of`.
 
-    A column's levels are its values in all ``members``, the trees of ``model``. A tree of a bag treats a level that it
-    does not know as missing.
+    A column's levels are its values in all ``members``, the trees of ``model``. A tree treats others' as missing.
     """
-    levels: dict[int, dict[Any, None]] = {}
+    levels: dict[int, dict[Any, None]] = {}  # dicts keep the order of values, each once
     for estimator, where in members:
         for feature, values in labels_of(model, estimator).items():
             levels.setdefault(_column(feature, where), {}).update(dict.fromkeys(values))
@@ -88,6 +83,7 @@ def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
                     "to words or numbers, NaN where one is missing."
                 )
     for estimator, where in members:
+        # Leaves have the feature -2.
         numeric = np.setdiff1d(np.asarray(estimator.tree_.feature), [-2, *labels_of(model, estimator)]).tolist()
         if mixed := sorted({_column(feature, where) for feature in numeric} & set(levels)):
             raise ValueError(
@@ -101,10 +97,7 @@ def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
 
 
 def _column(feature: int, where: np.ndarray | None) -> int:
-    """Return the column of the data for ``feature``, a column by its position among those that a tree sees.
-
-    ``where`` has the columns that the tree sees, None for all.
-    """
+    """Return the column of the data at the position ``feature`` of ``where``, those that a tree sees (None: all)."""
     return feature if where is None else int(where[feature])
 
 
@@ -133,9 +126,9 @@ def _check_labels(model: Any, members: Members) -> None:
 
 
 def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    """Return (random rows with values in the columns of ``labels``, the same rows with codes there) for ``tree``.
+    """Return (random rows for ``tree``, the same rows with codes in place of values in the columns of ``labels``).
 
-    ``labels`` are those of `labels_of`. Other columns hold numbers near the thresholds of the tree.
+    Other columns hold thresholds of the tree, and numbers 1 beside them.
     """
     rng = np.random.default_rng(0)
     n_rows = min(_MOST_ROWS, _ROWS_PER_LABEL * max(map(len, labels.values()), default=1) + 16)
@@ -143,12 +136,12 @@ def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
     feature, threshold = np.asarray(tree.feature), np.asarray(tree.threshold)
     for j in range(codes.shape[1]):
         if j in labels:
-            codes[:, j] = rng.permutation(np.arange(n_rows) % max(1, len(labels[j])))
+            codes[:, j] = rng.permutation(np.arange(n_rows) % max(1, len(labels[j])))  # each code about equally often
         elif len(thresholds := threshold[(feature == j) & np.isfinite(threshold)]):
             codes[:, j] = rng.choice(thresholds, n_rows) + rng.integers(-1, 2, n_rows)
     rows = codes.astype(object)
     for j, values in labels.items():
-        value_of_code = np.empty(max(1, len(values)), object)
+        value_of_code = np.empty(max(1, len(values)), object)  # holds None if there are no values
         value_of_code[: len(values)] = values
         rows[:, j] = value_of_code[codes[:, j].astype(np.int64)]
     return rows, codes
@@ -163,7 +156,8 @@ def nodes_with_sets(estimator: Any, labels: Labels, where: np.ndarray | None) ->
     tree = estimator.tree_
     inner = tree.children_left >= 0
     feature = tree.feature  # -2 at leaves
-    # Three public signs of a set of categories; a version may lack the first two. The threshold is -inf at any.
+    # Three public signs of a test of a set: `split_kind`, which columns are nominal, and a threshold of -inf. Versions
+    # may lack the first two.
     split_kinds = getattr(tree, "split_kind", None)
     nominal = getattr(estimator, "is_categorical_", None)
     tests_set = tree.threshold == -np.inf
@@ -180,11 +174,11 @@ def nodes_with_sets(estimator: Any, labels: Labels, where: np.ndarray | None) ->
             f"model's trees test categories of the columns {_name_columns(feature[by_hash], where)} by a random hash, "
             f"as extra trees do, which is not imported. {_REMEDY} a random forest, whose sets of categories are."
         )
-    untold = nodes[~np.isin(feature[nodes], list(labels))]
-    if len(untold):
+    unlabelled = nodes[~np.isin(feature[nodes], list(labels))]
+    if len(unlabelled):
         raise ValueError(
-            f"model's trees test categories of the columns {_name_columns(feature[untold], where)}: which values these "
-            f"are this scikit-learn does not tell. {_REMEDY} HistGradientBoosting, whose categories are imported."
+            f"model's trees test categories of the columns {_name_columns(feature[unlabelled], where)}: which values "
+            f"these are this scikit-learn does not tell. {_REMEDY} HistGradientBoosting, whose categories are imported."
         )
     return nodes
 
@@ -216,9 +210,8 @@ class CodesLeft(NamedTuple):
 def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: int) -> CodesLeft:
     """Return which codes ``tree``, a low-level tree, sends left at ``nodes``, which test sets: `tree.apply` is asked.
 
-    ``paths`` are the tree's `_Paths`, and ``labels`` those of `labels_of`. A code that does not come to a node goes
-    where missing values go. The tree is asked about ``most`` values at a time. ``paths`` is changed: its values for the
-    nodes' children become codes that lead there.
+    A code that does not come to a node goes where missing values go. The tree is asked about ``most`` values at a time.
+    ``paths``, the tree's `_Paths`, is changed: its values for the nodes' children become codes that lead there.
     """
     codes_at: dict[int, np.ndarray] = {}  # the codes that come to each node
     goes_left_of: dict[int, np.ndarray] = {}  # whether each code goes left there
@@ -236,11 +229,11 @@ def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: in
         row_codes = np.concatenate([codes_at[node] for node in batch])
         rows[np.arange(len(node_of_row)), paths.feature[node_of_row]] = row_codes
         goes_left = _child_towards(tree.apply(rows), node_of_row, paths.parent) == left[node_of_row]
-        for node, is_left in zip(batch, np.split(goes_left, np.cumsum(sizes)[:-1]), strict=True):
+        for node, codes_go_left in zip(batch, np.split(goes_left, np.cumsum(sizes)[:-1]), strict=True):
             codes = codes_at[node]
             goes_left_of[node] = np.full(len(labels[int(paths.feature[node])]), missing_left[node])
-            goes_left_of[node][codes] = is_left
-            for child, child_codes in ((left[node], codes[is_left]), (right[node], codes[~is_left])):
+            goes_left_of[node][codes] = codes_go_left
+            for child, child_codes in ((left[node], codes[codes_go_left]), (right[node], codes[~codes_go_left])):
                 paths.value[child] = child_codes[0] if len(child_codes) else np.nan
     row = np.full(len(left), -1)
     table = np.zeros((len(goes_left_of), max(map(len, goes_left_of.values()), default=0)), bool)
@@ -251,10 +244,9 @@ def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: in
 
 
 def _batches_by_depth(nodes: np.ndarray, paths: Any, labels: Labels, most: int) -> Iterator[list[int]]:
-    """Yield lists of ``nodes`` of equal depth, the least deep nodes first.
+    """Yield lists of ``nodes`` of equal depth, the least deep nodes first; arguments are those of `ask_codes`.
 
-    A list is so short that a row for each node and code has at most ``most`` values together, but has one node at
-    least. ``paths`` and ``labels`` are as for `ask_codes`.
+    A list is so short that rows for all its nodes and their codes have at most ``most`` values, or has one node.
     """
     depth = np.zeros(len(nodes), np.int64)
     ancestor = paths.parent[nodes]
@@ -277,9 +269,8 @@ def _codes_at(
 ) -> np.ndarray:
     """Return the codes that come to ``node``: those that the last test of the same column above it sends there.
 
-    All ``n_codes`` of the column come if there is no such test. ``paths`` are the tree's `_Paths`, and ``left`` has the
-    left child of each node. For tests above, ``codes_at`` has the codes that come there, and ``goes_left_of`` whether
-    each code goes left.
+    All ``n_codes`` of the column come if there is no such test. ``left`` has the left child of each node. For tests
+    above, ``codes_at`` has the codes that come there, and ``goes_left_of`` whether each code goes left.
     """
     child = node
     ancestor = int(paths.parent[node])
@@ -294,18 +285,19 @@ def _codes_at(
 
 
 def _child_towards(leaves: np.ndarray, nodes: np.ndarray, parent: np.ndarray) -> np.ndarray:
-    """Return the child of each of ``nodes`` on the way to its leaf, the entry of ``leaves``.
+    """Return the child of each of ``nodes`` on the way to its leaf in ``leaves``; a ValueError if there is none.
 
-    ``parent`` has the parent of each node of the tree. A ValueError if a node is not on the way to its leaf.
+    ``parent`` has the parent of each node of the tree.
     """
     child = np.asarray(leaves)
-    while (moving := parent[child] != nodes).any():
-        if np.any(moving & (child == 0)):
+    # From the leaves upwards; above the root (0) there is no node to be found.
+    while (is_too_deep := parent[child] != nodes).any():
+        if np.any(is_too_deep & (child == 0)):
             raise ValueError(
                 "model's trees send an instance elsewhere than their thresholds say, on the way to a test of "
                 "categories. Upgrade jaxunc, or fit with another scikit-learn."
             )
-        child = np.where(moving, parent[child], child)
+        child = np.where(is_too_deep, parent[child], child)
     return child
 
 
@@ -319,8 +311,7 @@ def with_sets(
     """
     compare = tree.compare.copy()
     sets = {}
-    # By column: the tree's code of each level, -1 for a level that the tree does not know.
-    tree_codes = {}
+    tree_codes = {}  # by column: the tree's code of each level, -1 for a level that the tree does not know
     for feature, values in labels.items():
         code_of = {value: code for code, value in enumerate(values)}
         column = _column(feature, where)

@@ -41,13 +41,13 @@ _FIELDS = (
     "value", "feature_idx", "num_threshold", "missing_go_to_left", "left", "right", "is_leaf", "is_categorical",
     "bitset_idx",
 )  # fmt: skip
-"""Fields of nodes that are read in histogram-based models."""
+"""Fields of nodes that are read in models of histogram-based boosting (histogram-based models below)."""
 _PARTS = ("_predictors", "_baseline_prediction", "_preprocessor", "_loss", "n_features_in_")
 """Attributes that are read of histogram-based models."""
 
 
 def from_sklearn_values(model: Any) -> AdditiveTrees:
-    """Import a fitted scikit-learn model whose leaves hold values, exactly: every instance reaches its leaf there.
+    """Import a fitted scikit-learn model whose leaves hold values, exactly: each instance reaches its leaf there.
 
     Parameters
     ----------
@@ -103,10 +103,7 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
 
 
 def _member_trees(model: Any, columns: Columns, members: Sequence[Any], factor: float) -> list[ComparingTree]:
-    """Return ``members``, the single trees of ``model``, with their leaf values multiplied by ``factor``.
-
-    All trees see all ``columns``.
-    """
+    """Return ``members``, trees of ``model`` that see all ``columns``, with leaf values multiplied by ``factor``."""
     return [
         tree_of(model, columns, member, where=None, leaf_values=member.tree_.value[:, :, 0] * factor)
         for member in members
@@ -142,14 +139,14 @@ def grown_leaves(model: Any) -> GrownLeaves:
     warn_if_missing_is_lost(model, trees)
     seen_columns = getattr(model, "estimators_features_", [None] * len(members))
     columns = columns_of(model, list(zip(members, seen_columns, strict=True)))
-    # Leaves hold their node's number (exact in float32 up to 2^24), which tells where `ensemble_of` put each one.
+    # Leaf values are the leaves' own indices, exact in float32 up to 2^24: they tell where `ensemble_of` puts leaves.
     node_numbers = [np.arange(tree.node_count, dtype=np.float64)[:, None] for tree in trees]
     comparing_trees = [
         tree_of(model, columns, member, where, leaf_values)
         for member, where, leaf_values in zip(members, seen_columns, node_numbers, strict=True)
     ]
     ensemble = ensemble_of(comparing_trees, columns, np.zeros(1), "identity", averaged=True)
-    index = np.asarray(ensemble.values)[:, :, 0].astype(np.int64)  # scikit-learn's node, [trees nodes]
+    index = np.asarray(ensemble.values)[:, :, 0].astype(np.int64)  # scikit-learn's index of each leaf, [trees nodes]
 
     def by_node(arrays: list[np.ndarray]) -> np.ndarray:
         """Return arrays ``[nodes]``, one of each tree in scikit-learn's order, as ``[trees nodes]``."""
@@ -174,7 +171,7 @@ def _boosted(model: Any) -> AdditiveTrees:
         raise ValueError(f"model's loss is {model.loss!r}; known are {', '.join(losses)}. Upgrade jaxunc.")
     members = np.asarray(model.estimators_)
     n_outputs = members.shape[1]
-    # Its probabilities are logistic in twice the sum. The loss of the fit, which set_params does not change.
+    # This loss's probabilities are logistic in twice the sum. `_loss` is of the fit: set_params does not change it.
     scale = 2.0 if type(model._loss).__name__ == "ExponentialLoss" else 1.0
     factor = model.learning_rate * scale
     columns = columns_of(model, [(member, None) for member in members.ravel()])
@@ -203,7 +200,7 @@ def _base(model: Any, members: np.ndarray) -> np.ndarray:
             )
         if isinstance(init, DummyClassifier) and init.strategy not in _CONSTANT:
             raise ValueError(f"model's init draws at random (strategy={init.strategy!r}); fit with init=None.")
-    # What the answer to any instance has besides the sum of its trees.
+    # The answer to any one instance, less the values of the leaves that it reaches, is what all answers have besides.
     instance = np.zeros((1, model.n_features_in_), np.float32)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
@@ -239,8 +236,8 @@ def _of_histograms(model: Any) -> AdditiveTrees:
     trees = [_histogram_tree(f"tree {t}", tree, columns, order) for t, tree in enumerate(stage_trees)]
     labels = getattr(model, "classes_", None)
     classes = None if labels is None else tuple(np.asarray(labels).tolist())
-    if classes is not None and len(classes) != max(2, len(base)):
-        n_expected = max(2, len(base))
+    n_expected = max(2, len(base))  # two classes have one sum
+    if classes is not None and len(classes) != n_expected:
         raise ValueError(f"model has {len(classes)} classes, and its trees are for {n_expected}. Fit it to as many.")
     return ensemble_of(trees, columns, base, _LINKS[link], trees_per_stage=len(base), class_labels=classes)
 
@@ -251,7 +248,7 @@ def _unknown_form() -> str:
 
 
 def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
-    """Return (columns of the data, the column of each feature of the trees), for ``model``, a histogram-based one.
+    """Return (columns of the data of ``model``, a histogram-based one; the column of each feature of its trees).
 
     Trees have categorical features first. A ValueError for columns with both None and NaN.
     """
@@ -269,7 +266,7 @@ def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
     levels: list[Levels | None] = [None] * n_columns
     for j, column_categories in zip(column_of_feature[: len(categories)].tolist(), categories, strict=True):
         values = np.asarray(column_categories).tolist()
-        # NaN, always the last, is a category of the encoder's, and none of the trees'. None, before it, is one of both.
+        # The encoder lists None and NaN last. None is a category of the trees, too; NaN is missing there.
         has_nan = bool(values) and isinstance(values[-1], float) and values[-1] != values[-1]
         if has_nan and values[-2:-1] == [None]:
             raise ValueError(
@@ -285,8 +282,7 @@ def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
 def _histogram_tree(what: str, tree: Any, columns: Columns, order: np.ndarray) -> ComparingTree:
     """Return ``tree``, one of a histogram-based model, as a `ComparingTree`; the data have ``columns``.
 
-    ``order`` has the column of each feature of the tree, and ``what`` names the tree in messages. A ValueError for a
-    tree of unknown form.
+    ``order`` has the column of each feature of the tree. A ValueError, which calls it ``what``, for an unknown form.
     """
     nodes = tree.nodes
     if absent := [name for name in _FIELDS if name not in (nodes.dtype.names or ())]:
@@ -304,7 +300,7 @@ def _histogram_tree(what: str, tree: Any, columns: Columns, order: np.ndarray) -
         levels = None if columns.levels is None else columns.levels[feature[i]]
         if levels is None or nodes["bitset_idx"][i] >= len(tree.raw_left_cat_bitsets):
             raise ValueError(f"{what} tests categories of column {feature[i]}, which has none.")
-        # A bit for each category, from the lowest of the first word on.
+        # Whether each category goes left: a bit each, from the lowest of the first word on.
         words = np.asarray(tree.raw_left_cat_bitsets[nodes["bitset_idx"][i]], "<u4")
         n_categories = len(levels.values) + levels.has_missing
         goes_left = np.unpackbits(words.view(np.uint8), bitorder="little")[:n_categories] != 0

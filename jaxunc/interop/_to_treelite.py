@@ -29,7 +29,7 @@ _POSTPROCESSORS = {
 }  # fmt: skip
 """treelite's names of links, by the link and whether there are several sums, one for each class."""
 _MOST_LISTED = 2**16  # the most categories that a node may list
-_LARGEST_CATEGORY = 2**32 - 1
+_LARGEST_CATEGORY = 2**32 - 1  # in treelite
 _MOST_NODES = 2**20  # the most nodes that trees with copies may have together
 _BELOW_ALL = -(2**63)  # less than the key (`_keys`) of every number
 _LAST = int(np.array(np.inf).view(np.int64))  # the key of infinity
@@ -131,10 +131,7 @@ def _of_ensemble(model: AdditiveTrees) -> _Additive:
 
 
 def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
-    """Return the answer of a bound ``combiner`` as sums that treelite computes; a ValueError if treelite cannot.
-
-    ``forest`` is the forest that the combiner is bound to.
-    """
+    """Return the answer of ``combiner``, bound to ``forest``, as sums; a ValueError if treelite cannot compute it."""
     if isinstance(combiner, Weighted):
         weights = np.asarray(combiner.weights, np.float64)
         rule = combiner.rule
@@ -156,13 +153,14 @@ def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
             )
         base = rule.finish(jnp.zeros(values.shape[2])).class_scores
         return _Additive(values, np.asarray(base, np.float64), "softmax", forest.n_classes)
-    # The answer of each leaf alone: its class scores, and the probabilities computed from them.
+    # The answer of each leaf as if it were the only tree: its class scores, and the probabilities computed from them.
     leaf_answer = rule.finish({**table, "trees": jnp.ones(forest.trees.child.shape)})
     scores = np.asarray(leaf_answer.class_scores, np.float64)
     if leaf_answer.probability is not None:
+        # Scores of a mean lie in a range of this width around 0, which favours no class.
         width = score_width(rule.scorer) if isinstance(rule, Mean) else 1.0
-        # Scores of a mean are centred: 0 favours no class.
-        shares = scores / width + (1 / forest.n_classes if isinstance(rule, Mean) else 0)
+        equal_share = 1 / forest.n_classes if isinstance(rule, Mean) else 0
+        shares = scores / width + equal_share
         is_leaf = np.asarray(forest.trees.is_leaf)
         if np.abs(shares - leaf_answer.probability)[is_leaf].max() > 1e-6:
             raise ValueError(
@@ -175,9 +173,9 @@ def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
 
 
 def _build_model(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
-    """Return the ``treelite.Model`` of ``trees`` with the leaf values and the link of ``sums``.
+    """Return the ``treelite.Model`` of ``trees`` with the leaf values and the link of ``sums``, and ``attributes``.
 
-    The model keeps ``attributes``. A ValueError if treelite does not have the link, or the trees share nodes.
+    A ValueError if treelite does not have the link, or the trees share nodes.
     """
     builder, has_single_values = _new_builder(trees, sums, attributes)
     nodes = plain_nodes(trees, wide=True)
@@ -196,10 +194,7 @@ def _build_model(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> A
 
 
 def _new_builder(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> tuple[Any, bool]:
-    """Return (a ``ModelBuilder`` of treelite without trees yet, whether its leaves take a number, not a list).
-
-    Arguments and errors are those of `_build_model`.
-    """
+    """Return (a ``ModelBuilder`` of treelite without trees yet, whether its leaves take a number, not a list)."""
     from treelite.model_builder import (  # pyright: ignore[reportMissingImports]
         Metadata,
         ModelBuilder,
@@ -270,8 +265,8 @@ class _TestedIntervals(NamedTuple):
 def _treelite_trees(nodes: PlainNodes, columns: Columns) -> Iterator[list[tuple[int, TreeliteNode]]]:
     """Yield a list for each tree: (number of a node, the node as treelite has it).
 
-    ``nodes`` are those of all trees. In trees that test intervals, nodes are copied where needed (`_Unfolded`); the
-    ``columns`` tell whether numbers are codes. A ValueError if all copies together are more than `_MOST_NODES`.
+    ``nodes`` are those of all trees. In trees that test intervals, nodes are copied where needed (`_Unfolded`). A
+    ValueError if these trees have more than `_MOST_NODES` together.
     """
     roots = np.flatnonzero(nodes.number == 0)
     n_unfolded = 0
@@ -298,7 +293,7 @@ def _plain(nodes: PlainNodes, i: int) -> TreeliteNode:
 
 
 def _keys(numbers: np.ndarray) -> np.ndarray:
-    """Return an int64 for each float64 of ``numbers``, in the same order; both zeros have the same one."""
+    """Return an int64 for each float64 of ``numbers``, in the same order; both zeros have 0."""
     bits = numbers.view(np.int64)  # those of negative numbers sort in reverse
     return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
 
@@ -306,10 +301,9 @@ def _keys(numbers: np.ndarray) -> np.ndarray:
 class _Unfolded:
     """The nodes of one tree as treelite has them; tests of intervals become comparisons and lists of categories.
 
-    Several of these tests may be needed for one test of intervals. Then what lies below it is copied.
-
-    ``nodes`` are those of all trees, and ``start`` is the index of the tree's root among them. In methods ``at`` is
-    such an index, too. ``ranges`` has the `_Range` of each column that was tested above the node ``at``.
+    If one test of intervals becomes several, what lies below it is copied. ``nodes`` are those of all trees, and
+    ``start`` is the index of the tree's root among them. In methods ``at`` is the index of a node, and ``ranges`` has
+    the `_Range` of each column that is tested above it.
     """
 
     def __init__(self, nodes: PlainNodes, columns: Columns, start: int):
@@ -318,18 +312,18 @@ class _Unfolded:
     def nodes(self, limit: int) -> list[tuple[int, TreeliteNode]]:
         """Return the tree's nodes as (number, node); a ValueError if there are more than ``limit``."""
         unfolded = []
-        # Nodes that are still to be made: their numbers, their indices, and the ranges of columns there.
-        todo = [(0, self._start, {})]
+        # Nodes that are still to be made: (number, index ``at`` of the node that it stands for, ranges there).
+        open_nodes = [(0, self._start, {})]
         next_number = 1
-        while todo:
-            number, at, ranges = todo.pop()
+        while open_nodes:
+            number, at, ranges = open_nodes.pop()
             at = self._skip_decided(at, ranges)
             if not self._nodes.inner[at]:
                 unfolded.append((number, TreeliteNode(leaf=at)))
                 continue
             test, children = self._test(at, ranges)
             unfolded.append((number, test._replace(left=next_number)))
-            todo += [(next_number + i, child, child_ranges) for i, (child, child_ranges) in enumerate(children)]
+            open_nodes += [(next_number + i, child, child_ranges) for i, (child, child_ranges) in enumerate(children)]
             next_number += 2
             if next_number > limit:
                 raise ValueError(
@@ -354,19 +348,20 @@ class _Unfolded:
             # Where no number goes left, `upper` is -inf: the key before it leaves not even -inf in the left interval.
             keys = _keys(upper) - nodes.none_left[at]
             missing_left = bool(nodes.missing_left[at])
-        inside = (keys > bounds.low) & (keys < bounds.high)
+        # Bounds outside of the range cut nothing: left are those within, and one interval more.
+        is_inside = (keys > bounds.low) & (keys < bounds.high)
         n_below = np.count_nonzero(keys <= bounds.low)
-        goes_left = goes_left[n_below : n_below + np.count_nonzero(inside) + 1]
-        return _TestedIntervals(upper[inside], keys[inside], behind[inside], goes_left, missing_left)
+        goes_left = goes_left[n_below : n_below + np.count_nonzero(is_inside) + 1]
+        return _TestedIntervals(upper[is_inside], keys[is_inside], behind[is_inside], goes_left, missing_left)
 
     def _child(self, at: int, is_left: bool) -> int:
-        """Return the index of a child of node ``at``: the left one if ``is_left``, else the right one."""
+        """Return the index of the left child of node ``at`` if ``is_left``, else of the right one."""
         return self._start + int(self._nodes.left[at]) + (not is_left)
 
     def _range_of(self, at: int, ranges: dict[int, _Range]) -> _Range | None:
-        """Return the range of the column that node ``at`` tests; None where the node stays as it is.
+        """Return the range of the column that node ``at`` tests; None for leaves, and comparisons without a range yet.
 
-        A node stays as it is if it is a leaf, or a comparison of a column that has no range yet.
+        Nodes for which it is None stay as they are.
         """
         feature = int(self._nodes.feature[at])
         if not self._nodes.inner[at] or (self._nodes.of_set[at] < 0 and feature not in ranges):
@@ -390,8 +385,7 @@ class _Unfolded:
     def _test(self, at: int, ranges: dict[int, _Range]) -> tuple[TreeliteNode, list[tuple[int, dict[int, _Range]]]]:
         """Return (the test of node ``at`` as treelite has it, [(index, ranges) of the node to its left, to its right]).
 
-        The number of the test's left child is not set yet. The node on a side is a child of node ``at``, or ``at``
-        again if the test decides only a part.
+        Such a node is a child of node ``at``, or ``at`` again if the test decides a part. ``left`` is not set yet.
         """
         feature = int(self._nodes.feature[at])
         children = [self._child(at, is_left=True), self._child(at, is_left=False)]
@@ -416,18 +410,20 @@ class _Unfolded:
         return node, [(index, {**ranges, feature: side}) for index, side in zip(next_nodes, sides, strict=True)]
 
     def _cut(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[int, float]:
-        """Return (key, number) at which a comparison cuts the ``intervals`` of node ``at`` into two halves.
+        """Return (key, number) at which a comparison cuts the ``intervals`` of node ``at`` in two.
 
-        It is the middle bound of the intervals, or the largest number below 0. The latter needs intervals on both sides
-        of it, of which those above can be a list of categories. Numbers at the node lie in ``bounds``.
+        It is the largest number below 0 if a list of categories, which are no negative numbers, can tell the intervals
+        above it apart; else the middle bound. Numbers at the node lie in ``bounds``.
         """
         below_zero = self._below_zero(int(self._nodes.feature[at]))
         key_below_zero = int(_keys(np.array(below_zero)))
         is_above = intervals.keys > key_below_zero
         n_above = np.count_nonzero(is_above)
-        if bounds.low < key_below_zero < bounds.high and 1 < n_above < len(is_above):
+        n_below = len(is_above) - n_above
+        # Above it are the bounds of three intervals at least, which one comparison does not tell apart.
+        if bounds.low < key_below_zero < bounds.high and n_above > 1 and n_below > 0:
             intervals_above = intervals._replace(
-                behind=intervals.behind[is_above], goes_left=intervals.goes_left[np.count_nonzero(~is_above) :]
+                behind=intervals.behind[is_above], goes_left=intervals.goes_left[n_below:]
             )
             if self._categories(at, intervals_above, bounds._replace(low=key_below_zero)) is not None:
                 return key_below_zero, below_zero
@@ -444,8 +440,8 @@ class _Unfolded:
     def _categories(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[list[int], bool] | None:
         """Return (categories to list at node ``at``, whether these go left); other numbers go to the other side.
 
-        ``intervals`` are those of the node's test that numbers in the range ``bounds`` reach. None for a comparison,
-        and where no list of at most `_MOST_LISTED` categories sends all of these numbers to their sides.
+        None for a comparison, and if no list of at most `_MOST_LISTED` categories sends all numbers in ``bounds`` to
+        the sides of their ``intervals``.
         """
         set_index = int(self._nodes.of_set[at])
         if set_index < 0:
@@ -461,7 +457,7 @@ class _Unfolded:
         if not are_categories or (may_be_negative and goes_left[0] != goes_left[-1]):
             return None
         is_listed = goes_left[:-1] != goes_left[-1]
-        ends = np.append(0, behind).astype(np.int64)
+        ends = np.append(0, behind).astype(np.int64)  # interval i has the categories from ends[i] to ends[i + 1] - 1
         if np.diff(ends)[is_listed].sum() > _MOST_LISTED:
             return None
         categories = [np.arange(ends[i], ends[i + 1]) for i in np.flatnonzero(is_listed).tolist()]
@@ -469,9 +465,9 @@ class _Unfolded:
 
 
 def _test_of_missing(feature: int, bounds: _Range) -> tuple[TreeliteNode, list[_Range]]:
-    """Return (a test that sends all numbers of column ``feature`` left, and missing values right; [left, right range]).
+    """Return (a test that sends numbers of column ``feature`` left, missing values right; [left range, right range]).
 
-    Values at the node have the range ``bounds``; ranges of both sides lie within it.
+    ``bounds`` is the node's range.
     """
     # All numbers are at or below infinity. The range of the right side is empty: no number comes there.
     node = TreeliteNode(feature=feature, value=np.inf)
@@ -483,8 +479,7 @@ def _test_of_categories(
 ) -> tuple[TreeliteNode, list[_Range]]:
     """Return (a test of column ``feature`` that lists ``categories``, [left range, right range]).
 
-    ``listed_left`` says whether the categories go left; missing values go as in ``intervals``. Values at the node have
-    the range ``bounds``, and numbers of either side keep it.
+    ``listed_left`` says whether these go left; missing values go as in ``intervals``. ``bounds`` is the node's range.
     """
     missing_left = intervals.missing_left
     node = TreeliteNode(feature=feature, missing_left=missing_left, categories=categories, listed_left=listed_left)
@@ -496,13 +491,13 @@ def _test_of_categories(
 def _test_at_cut(
     feature: int, intervals: _TestedIntervals, bounds: _Range, cut: int, value: float
 ) -> tuple[TreeliteNode, list[_Range]]:
-    """Return (a test of column ``feature`` at ``value``, whose key is ``cut``; [left range, right range]).
+    """Return (a test of column ``feature`` at ``value``, [left range, right range]).
 
-    Values at the node have the range ``bounds``. Missing values go left if they end in the same child as an interval
-    below the cut, else right.
+    ``cut`` is the key of ``value``, one less if not even that goes left; ``bounds`` is the node's range. Missing values
+    go left if an interval below the cut goes to the same child as they do, else right.
     """
-    below = intervals.goes_left[: 1 + np.sum(intervals.keys < cut)]
-    missing_left = bool(intervals.missing_left in below)
+    sides_below = intervals.goes_left[: 1 + np.sum(intervals.keys < cut)]
+    missing_left = bool(intervals.missing_left in sides_below)
     none_left = bool(cut < _keys(np.array(value)))
     node = TreeliteNode(feature=feature, value=value, none_left=none_left, missing_left=missing_left)
     left = bounds._replace(high=cut, may_be_missing=bounds.may_be_missing and missing_left)

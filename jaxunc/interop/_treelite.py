@@ -31,18 +31,18 @@ from ._comparing_trees import (
 )
 from ._documents import GIVEN, content_of, warn_if_newer
 
-_OLDEST = (4, 8)
+_OLDEST = (4, 8)  # the first version of treelite whose models are read
 _COMPARE = np.array([-1, EQUAL, BELOW, AT_MOST, ABOVE, AT_LEAST])  # by the file's numbers of comparisons
-_LINKS = {
+_LINKS = {  # by postprocessor
     **dict.fromkeys(("identity", "identity_multiclass"), "identity"),
     **dict.fromkeys(("sigmoid", "multiclass_ova"), "logistic"),
     **dict.fromkeys(("exponential", "exponential_standard_ratio"), "exp"),
     "softmax": "softmax",
 }
-_TASKS = ("kBinaryClf", "kRegressor", "kMultiClf", "kLearningToRank", "kIsolationForest")
+_TASKS = ("kBinaryClf", "kRegressor", "kMultiClf", "kLearningToRank", "kIsolationForest")  # by number
 _FLOATS = {2: np.dtype("<f4"), 3: np.dtype("<f8")}  # by the file's numbers of types
-_MOST_INSTANCES = 1e30
-_LARGEST_CATEGORY = {4: 2.0**24, 8: 2.0**32 - 1}  # by the bytes of a threshold
+_MOST_INSTANCES = 1e30  # of all leaves together: their counts are float32
+_LARGEST_CATEGORY = {4: 2.0**24, 8: 2.0**32 - 1}  # by the number of bytes of a threshold
 
 
 class TreeliteModel(NamedTuple):
@@ -137,8 +137,8 @@ def _of_file(content: bytes) -> Forest | AdditiveTrees:
         statistics.append(statistic)
     if reader.at != len(content):
         raise ValueError(f"{len(content) - reader.at} bytes lie behind the treelite model's end.")
+    cuts = (None,) * header.num_feature if header.threshold_type.itemsize == 8 else None  # not None: compare float64
     # treelite takes what a sparse matrix does not store for missing.
-    cuts = (None,) * header.num_feature if header.threshold_type.itemsize == 8 else None
     columns = Columns(header.num_feature, cuts=cuts, absent_is_missing=True)
     if (counts := _counts(header, trees, statistics)) is not None:
         return _counted_forest(trees, counts, columns, _labels(header, header.n_outputs))
@@ -160,21 +160,19 @@ def _counted_forest(
 ) -> Forest:
     """Return the forest of ``trees`` whose leaves hold ``counts``, an array ``[nodes classes]`` for each tree.
 
-    ``labels`` are the labels of the classes. A ValueError if all leaves together have more instances than float32 can
-    count.
+    ``labels`` are the labels of the classes. A ValueError for more instances than float32 can count.
     """
     total = sum(float(tree_counts.sum()) for tree_counts in counts)
     if not total < _MOST_INSTANCES:
         raise ValueError(f"the model's leaves claim {total:.3g} instances, which float32 cannot count.")
-    counted = [tree._replace(leaf_values=tree_counts) for tree, tree_counts in zip(trees, counts, strict=True)]
-    return forest_of(counted, columns, labels)
+    counted_trees = [tree._replace(leaf_values=tree_counts) for tree, tree_counts in zip(trees, counts, strict=True)]
+    return forest_of(counted_trees, columns, labels)
 
 
 def _outputs(header: TreeliteModel, n_trees: int) -> list[np.ndarray]:
-    """Return, for each of ``n_trees``, the indices of the outputs that the tree adds to.
+    """Return, for each of ``n_trees``, the indices of the outputs that the tree adds to: targets, or classes of one.
 
-    An output is a target, or a class of the only target. A ValueError if the ``header``'s targets and classes do not
-    fit together, or are several of both.
+    A ValueError if the ``header``'s targets and classes do not fit together, or are several of both.
     """
     classes = header.num_class
     n_targets = len(classes)
@@ -208,7 +206,7 @@ class _Reader:
     def header(self) -> tuple[TreeliteModel, int]:
         """Return (header, number of trees), read from the first bytes of the model.
 
-        A ValueError for formats other than 4, for a treelite before 4.8, and if the header's lists do not fit together.
+        A ValueError for formats other than 4, a treelite before 4.8, and lists that do not fit together.
         """
         version = self._struct("<iii")
         if version[0] != 4:
@@ -244,16 +242,15 @@ class _Reader:
     def tree(self, what: str, header: TreeliteModel, outputs: np.ndarray) -> tuple[ComparingTree, _Statistics]:
         """Read the next tree; return (the tree, statistics of the instances that its nodes were grown on).
 
-        Its leaves hold a value for each of ``outputs``, in the types that ``header`` names. A ValueError, which calls
-        the tree ``what``, if its arrays do not fit together.
+        Its leaves hold a value for each of ``outputs``. A ValueError, which calls it ``what``, if arrays do not fit.
         """
-        n_nodes, _ = self._struct("<i?")
+        n_nodes, _ = self._struct("<i?")  # the second is whether it tests categories
         dtypes = ("<i1", "<i4", "<i4", "<i4", "?", header.leaf_type, header.threshold_type, "<i1", "?")
         arrays = [self._array(dtype) for dtype in dtypes]
         # Vectors of all nodes in one array, and where each node's begins and ends; likewise categories.
         vectors = self._array(header.leaf_type), self._array("<u8"), self._array("<u8")
         categories = self._array("<u4"), self._array("<u8"), self._array("<u8")
-        # (numbers of nodes, whether each node has one): of instances, weights, and gains.
+        # Numbers of instances, sums of weights, and gains: each as (values of nodes, whether each node has one).
         statistics = [(self._array(dtype), self._array("?")) for dtype in ("<u8", "<f8", "<f8")]
         # Fields of the tree, then fields of its nodes.
         self._check_no_fields(what)
@@ -287,7 +284,7 @@ class _Reader:
             sets=sets,
             leaf_values=_leaf_values(what, is_leaf, leaf_value, vectors, header, outputs),
         )
-        # A statistic counts only if every leaf has it.
+        # Of these three the gains are not needed, and another only if every leaf has it.
         counts = [
             array if len(array) == len(is_present) == n_nodes and is_present[is_leaf].all() else None
             for array, is_present in statistics[:2]
@@ -302,11 +299,11 @@ class _Reader:
         return memoryview(self._content)[self.at - size : self.at]
 
     def _struct(self, kinds: str) -> tuple:
-        """Return the next values; ``kinds`` has their types, as a format of `struct.unpack`."""
+        """Return the next values, whose types are ``kinds``, a format of `struct.unpack`."""
         return struct.unpack(kinds, self._take(struct.calcsize(kinds)))
 
     def _array(self, kind: str | np.dtype) -> np.ndarray:
-        """Return the next array, of the dtype ``kind``: its length comes first, in 8 bytes."""
+        """Return the next array, of the dtype ``kind``; its length stands before it in 8 bytes."""
         dtype = np.dtype(kind)
         (length,) = self._struct("<Q")
         raw = self._take(length * dtype.itemsize)
@@ -314,10 +311,7 @@ class _Reader:
         return np.frombuffer(raw, np.uint8) != 0 if dtype.kind == "b" else np.frombuffer(raw, dtype)
 
     def _check_no_fields(self, what: str) -> None:
-        """Read the number of optional fields that follow; a ValueError, which names ``what`` has them, unless it is 0.
-
-        It is 0 in all tested versions.
-        """
+        """Raise a ValueError, which names ``what``, if optional fields follow; no tested version writes any."""
         if (number := self._struct("<i")[0]) != 0:
             raise ValueError(f"{what} has {number} optional fields, which this version of jaxunc does not know.")
 
@@ -329,6 +323,7 @@ def _set(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.ndarray]
     """
     largest = _LARGEST_CATEGORY[itemsize]
     categories = categories[categories <= largest]
+    # Numbers above the largest category are in none: its interval holds it alone.
     return categories, np.where(categories == largest, np.nextafter(categories, np.inf), categories + 1)
 
 
@@ -338,19 +333,20 @@ def _leaf_values(
     """Return the leaf values ``[nodes outputs]`` of a tree for its ``outputs``, as float64.
 
     Leaves hold either a number each, ``single [nodes]``, or vectors. ``vectors`` are (the numbers of all vectors, where
-    each node's vector begins among them, where it ends). ``is_leaf [nodes]`` says which nodes are leaves, and
-    ``header`` how long vectors are. A ValueError, which calls the tree ``what``, if leaves hold other vectors.
+    each node's vector begins among them, where it ends). A ValueError, which calls the tree ``what``, if leaves hold
+    other vectors than the ``header`` says.
     """
     content, first, end = vectors
-    length = (end - first).astype(np.int64)[is_leaf]
-    if not length.any():  # no leaf has a vector
+    leaf_lengths = (end - first).astype(np.int64)[is_leaf]
+    if not leaf_lengths.any():  # no leaf has a vector
         values = single[:, None]
     else:
-        if np.any(length != len(outputs)) or len(outputs) != np.prod(header.leaf_shape.astype(np.int64)):
-            lengths = np.unique(length)[:3].tolist()
+        if np.any(leaf_lengths != len(outputs)) or len(outputs) != np.prod(header.leaf_shape.astype(np.int64)):
+            lengths = np.unique(leaf_lengths)[:3].tolist()
             raise ValueError(f"{what} has leaves of {lengths} values for {len(outputs)} outputs.")
         values = np.zeros((len(is_leaf), len(outputs)), content.dtype)
-        values[is_leaf] = content[first[is_leaf].astype(np.int64)[:, None] + np.arange(len(outputs))]
+        leaf_positions = first[is_leaf].astype(np.int64)[:, None] + np.arange(len(outputs))  # in ``content``
+        values[is_leaf] = content[leaf_positions]
     if values.shape[1] != len(outputs):
         raise ValueError(f"{what} has leaves of one value for {len(outputs)} outputs.")
     return values.astype(np.float64)
@@ -359,8 +355,7 @@ def _leaf_values(
 def _counts(header: TreeliteModel, trees: list[ComparingTree], stats: list[_Statistics]) -> list[np.ndarray] | None:
     """Return each tree's class counts ``[nodes classes]``: probabilities of its leaves times numbers of instances.
 
-    None unless leaves hold class probabilities, and their counts follow from these and ``stats``, the trees'
-    statistics. ``header`` is the file's.
+    None unless leaves hold class probabilities, and counts follow from these and ``stats``, the trees' statistics.
     """
     if not _averages_probabilities(header):
         return None
@@ -389,12 +384,12 @@ def _tree_counts(header: TreeliteModel, tree: ComparingTree, statistic: _Statist
     is_leaf = tree.left < 0
     shares = tree.leaf_values
     is_float64 = header.leaf_type.itemsize == 8
-    tolerance = 1e-9 if is_float64 else 1e-6  # of shares
+    tolerance = 1e-9 if is_float64 else 1e-6  # of shares, for the rounding of leaf values
     # Sums of weights say more than numbers of instances.
     size = statistic.data_count if statistic.sum_hess is None else statistic.sum_hess
     if size is None or not np.all(np.isfinite(size[is_leaf]) & (size[is_leaf] > 0)):
         return None
-    # The leaf values are probabilities. (NaN is refused, too.)
+    # A leaf's values must be probabilities. (Of NaN no comparison holds.)
     total = shares[is_leaf].sum(axis=1)
     if not np.all(shares[is_leaf] >= 0) or not np.all(np.abs(total - 1) <= tolerance * header.n_outputs):
         return None
@@ -410,11 +405,10 @@ def _tree_counts(header: TreeliteModel, tree: ComparingTree, statistic: _Statist
 
 
 def _values_to_add(header: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
-    """Return the numbers that each tree adds to the sums, ``[nodes columns]``: leaf ``values``, or shares of them.
+    """Return the numbers that each tree adds to the sums: leaf ``values``, ``[nodes outputs of the tree]``, or shares.
 
-    If ``header`` says that the model averages, the divisor is the number of trees that add to the same output.
-    ``outputs`` has the indices of each tree's outputs; columns are these outputs, or all (`widen_values`). A ValueError
-    if an average has no trees.
+    If the model averages, they are divided by the number of trees that add to the same output. A ValueError if there is
+    none. ``outputs`` has the indices of each tree's outputs; `widen_values` may add columns for others.
     """
     n_trees_of_output = np.bincount(np.concatenate(outputs), minlength=header.n_outputs)
     if header.average and not n_trees_of_output.all():
@@ -425,10 +419,7 @@ def _values_to_add(header: TreeliteModel, values: list[np.ndarray], outputs: lis
 
 
 def _link(header: TreeliteModel) -> tuple[str, float]:
-    """Return (link, scale) of a model with this header: sums are multiplied by the scale, then the link is applied.
-
-    A ValueError if the postprocessor is not imported.
-    """
+    """Return (link, scale) of a model, whose answer is link(scale · sums); a ValueError if they are not imported."""
     name = header.postprocessor
     if name not in _LINKS:
         raise ValueError(f"the postprocessor is {name!r:.60}; from_treelite imports {', '.join(sorted(_LINKS))}.")
@@ -447,10 +438,7 @@ def _class_labels(header: TreeliteModel, link: str) -> tuple[Any, ...] | None:
 
 
 def _labels(header: TreeliteModel, n_classes: int) -> tuple[Any, ...]:
-    """Return ``n_classes`` class labels: those in the ``header``'s attributes if they are as many; else 0, 1, ….
-
-    Labels in attributes are distinct texts or numbers, as `to_treelite` writes them.
-    """
+    """Return ``n_classes`` class labels: those of the ``header``'s attributes if they fit, else 0, 1, …."""
     labels: Any = header.attributes.get("class_labels")
     is_list = isinstance(labels, list) and all(isinstance(label, str | int | float) for label in labels)
     return tuple(labels) if is_list and len(labels) == len(set(labels)) == n_classes else tuple(range(n_classes))
@@ -459,14 +447,15 @@ def _labels(header: TreeliteModel, n_classes: int) -> tuple[Any, ...]:
 def _trees_per_stage(header: TreeliteModel, outputs: list[np.ndarray]) -> int:
     """Return the number of trees of a stage, an iteration of boosting; 1 where nothing tells it.
 
-    It is the number in the ``header``'s attributes, if the order of trees allows that; else what this order tells.
-    ``outputs`` has the indices of each tree's outputs, in the order of trees.
+    The ``header``'s attributes tell it if the order of trees allows their number, else the order of their ``outputs``.
     """
     by_order = trees_of_stage(outputs, header.n_outputs)
-    written: Any = header.attributes.get("trees_per_stage")
-    is_possible = type(written) is int and written > 0 and len(outputs) % written == 0
-    fits_order = header.n_outputs == 1 or by_order in (None, written)
-    return written if is_possible and fits_order else by_order or 1
+    written_number: Any = header.attributes.get("trees_per_stage")
+    is_possible = type(written_number) is int and written_number > 0 and len(outputs) % written_number == 0
+    fits_order = header.n_outputs == 1 or by_order in (None, written_number)
+    if is_possible and fits_order:
+        return written_number
+    return by_order or 1
 
 
 def _written_attributes(text: bytes) -> dict[str, Any]:

@@ -14,14 +14,14 @@ from jaxunc.tables import Columns, Levels
 from ._comparing_trees import BELOW, NOT_IN_SET, ComparingTree, check_number_of_columns, ensemble_of, set_of_codes
 from ._documents import integer, numbers, part, read_document, warn_if_newer
 
-_LINKS = {
+_LINKS = {  # by objective
     **dict.fromkeys(("reg:squarederror", "reg:squaredlogerror", "reg:absoluteerror", "reg:quantileerror"), "identity"),
     **dict.fromkeys(("reg:expectileerror", "reg:pseudohubererror", "reg:linear", "binary:logitraw"), "identity"),
     **dict.fromkeys(("binary:logistic", "reg:logistic"), "logistic"),
     **dict.fromkeys(("multi:softprob", "multi:softmax"), "softmax"),
     **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), "exp"),
 }
-_LARGEST_CATEGORY = 2**24
+_LARGEST_CATEGORY = 2**24  # codes are below it, and so exact as float32
 _MARGINS = (1, 3)  # the first version whose base score of ``binary:logitraw`` is a margin; before it was a probability
 _SORTED = (3, 4)  # the first version that sorts an instance's quantiles, where a model predicts several
 _CUT_WORDS = (3, 1), (3, 4)
@@ -66,14 +66,14 @@ def from_xgboost(model: Any) -> AdditiveTrees:
     Notes
     -----
     NaN is the missing value. Where training took another number for it, write NaN in its place when the model is asked.
-    An estimator has it (``missing=``), and is refused. A ``DMatrix(…, missing=…)`` does not: no model keeps it.
+    An estimator with such a number (``missing=``) is refused; a model fitted to a ``DMatrix`` with one does not tell.
 
     XGBoost compares float32, strictly: left where x < t. Categories of a test's set go right; others go left, as do
     numbers that are not codes. A category that was not there in training, which XGBoost refuses, goes left too. What
     a sparse matrix does not store is missing, as in XGBoost (`Columns.absent_is_missing`).
 
-    Trees of a boosted model correct each other, so combiners, which read leaf counts, do not apply to the imported
-    model. ``count_leaves(model.trees, X, y)`` counts held-out instances in its trees.
+    Combiners, which read leaf counts, do not apply to the imported model. ``count_leaves(model.trees, X, y)`` counts
+    held-out instances in its trees.
     """
     if isinstance(model, str | PathLike | bytes | bytearray | memoryview):
         return from_xgboost_document(read_document(model, "XGBoost"))
@@ -106,7 +106,7 @@ def from_xgboost_document(document: dict) -> AdditiveTrees:
 
 
 def _of_estimator(model: Any) -> tuple[tuple | None, Any]:
-    """Return (class labels, booster) of an estimator, ``model``; the labels of a regressor are None.
+    """Return (class labels or None, booster) of ``model``, an estimator of XGBoost.
 
     A ValueError if it is not fitted, or takes a number for a missing value.
     """
@@ -120,10 +120,7 @@ def _of_estimator(model: Any) -> tuple[tuple | None, Any]:
 
 
 def _check_missing(missing: Any, remedy: str) -> None:
-    """Raise a ValueError unless ``missing``, what an estimator takes for a missing value, is NaN or None.
-
-    ``remedy`` is a part of the message: what to do.
-    """
+    """Raise a ValueError, with the advice ``remedy``, unless ``missing``, a mark of missing values, is NaN or None."""
     if not (missing is None or missing != missing):
         raise ValueError(
             f"the estimator takes {missing!r:.30} for a missing value (missing=), and here NaN alone is one. {remedy}, "
@@ -132,10 +129,9 @@ def _check_missing(missing: Any, remedy: str) -> None:
 
 
 def _of_document(document: dict, classes: tuple | None) -> tuple[AdditiveTrees, int | None]:
-    """Return (the model of all trees in ``document``, the number of iterations up to the best one).
+    """Return (the model of all trees in ``document``, the number of iterations up to the best one, or None).
 
-    The number is None if the document has no best iteration. ``classes`` are the labels of an estimator's classes, or
-    None.
+    ``classes`` are the labels of an estimator's classes, or None.
     """
     version = tuple(numbers(document, "version", np.int64).tolist()) if "version" in document else ()
     warn_if_newer("XGBoost", version)
@@ -151,13 +147,13 @@ def _of_document(document: dict, classes: tuple | None) -> tuple[AdditiveTrees, 
             f"the model says that its best iteration is {n_best - 1}, and has {n_all}; XGBoost's estimators refuse it, "
             "too. Take the attribute away: booster.set_attr(best_iteration=None)."
         )
-    return all_trees, n_best if n_best > 0 else None  # XGBoost takes iterations up to none for all
+    return all_trees, n_best if n_best > 0 else None  # XGBoost takes 0 iterations for all
 
 
 def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) -> AdditiveTrees:
     """Return the model of all trees of a document's ``learner``; a ValueError for what is not imported.
 
-    ``version`` is that of XGBoost. ``classes`` are the labels of an estimator's classes, or None.
+    ``version`` is XGBoost's. ``classes`` are the labels of an estimator's classes, or None.
     """
     booster = part(learner, "gradient_booster")
     objective = part(learner, "objective", "name", kind=str)
@@ -184,9 +180,9 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
     if len(widths := {tree.leaf_values.shape[1] for tree in trees}) > 1:
         raise ValueError("the model has trees whose leaves hold a number beside ones whose leaves hold vectors.")
     trees = _weigh_leaves(trees, booster if name == "dart" else model)
-    per_round = n_outputs if widths == {1} else 1  # trees of an iteration, but for parallel ones
+    per_round = n_outputs if widths == {1} else 1  # trees of an iteration without parallel ones
     per_stage = per_round * _parallel_trees(learner, model, per_round)
-    # A file tells whether an estimator was a classifier; the labels of a live one do.
+    # Labels come from a live classifier. A file may tell that it was one's.
     is_classifier = classes is not None or _attributes(learner).get("_estimator_type") == "classifier"
     labels = _labels(objective, n_outputs, n_targets, classes, is_classifier)
     base = _base(params, objective, n_outputs, version)
@@ -196,14 +192,14 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
 def _labels(objective: str, n_outputs: int, n_targets: int, classes: tuple | None, is_classifier: bool) -> tuple | None:
     """Return the class labels of a model: ``classes`` or, if that is None, 0, 1, …; None if there are no classes.
 
-    There are classes if the ``objective`` is one of classes, and the model has a single target (``n_targets``). The
-    objective reg:logistic is one of classes if ``is_classifier``. A ValueError if ``classes`` do not fit the
-    ``n_outputs`` sums (two classes have one sum).
+    There are none if the model has several targets, or its ``objective`` is not one of classes. A ValueError if
+    ``classes`` do not fit the ``n_outputs`` sums.
     """
     is_of_classes = objective in ("binary:logistic", "multi:softprob", "multi:softmax")
-    if not (is_of_classes or (objective == "reg:logistic" and is_classifier)) or n_targets > 1:
+    is_of_classes = is_of_classes or (objective == "reg:logistic" and is_classifier)
+    if not is_of_classes or n_targets > 1:
         return None
-    n_classes = max(2, n_outputs)
+    n_classes = max(2, n_outputs)  # two classes have one sum
     if classes is None:
         return tuple(range(n_classes))
     if len(classes) != n_classes:
@@ -215,9 +211,9 @@ def _labels(objective: str, n_outputs: int, n_targets: int, classes: tuple | Non
 
 
 def _weigh_leaves(trees: list[ComparingTree], model: dict) -> list[ComparingTree]:
-    """Return ``trees`` with their leaf values multiplied by DART's weights of trees, which ``model`` may have.
+    """Return ``trees`` with their leaf values multiplied by DART's weights of trees, if ``model`` has any.
 
-    ``model`` is the part of the document with ``weight_drop``. Without that the trees stay as they are.
+    ``model`` is the part of the document that may have them.
     """
     if "weight_drop" not in model:  # before XGBoost 3.4 only DART has it
         return trees
@@ -232,9 +228,9 @@ def _weigh_leaves(trees: list[ComparingTree], model: dict) -> list[ComparingTree
 
 
 def _attributes(learner: dict) -> dict:
-    """Return the attributes of a document's ``learner``, as {name: value}.
+    """Return the attributes of a document's ``learner``, as {name: value}, with those of an estimator.
 
-    Estimators before XGBoost 2.0 wrote theirs as one attribute, a text in JSON; these are among the result, too.
+    Estimators before XGBoost 2.0 wrote theirs as one attribute, a text in JSON.
     """
     attributes = part(learner, "attributes") if "attributes" in learner else {}
     try:
@@ -247,17 +243,16 @@ def _attributes(learner: dict) -> dict:
 def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
     """Return how many trees an iteration adds for each of ``n_outputs``; a ValueError unless trees are in that order.
 
-    ``n_outputs`` is 1 if leaves hold vectors. Files of XGBoost before 1.6 do not tell the number; there the outputs of
-    trees do, or the best iteration. ``learner`` and its ``model`` are objects of the document.
+    ``n_outputs`` is 1 if leaves hold vectors. ``learner`` and its ``model`` are objects of the document.
     """
     output_of_tree = numbers(model, "tree_info", np.int64)
     params = part(model, "gbtree_model_param")
     attributes = _attributes(learner)
     if "num_parallel_tree" in params:
         n_parallel = integer(params, "num_parallel_tree")
-    elif n_outputs > 1:
+    elif n_outputs > 1:  # before XGBoost 1.6 files do not tell the number
         n_parallel = int(np.argmax(output_of_tree != 0))  # the trees before the first of output 1
-    elif "best_ntree_limit" in attributes and "best_iteration" in attributes:
+    elif "best_ntree_limit" in attributes and "best_iteration" in attributes:  # the limit counts parallel trees
         n_parallel = integer(attributes, "best_ntree_limit") // max(1, integer(attributes, "best_iteration") + 1)
     else:
         n_parallel = 1
@@ -272,7 +267,8 @@ def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
             )
     if n_trees % n_in_stage:
         raise ValueError(f"the model has {n_trees} trees, which are not shared out among {n_outputs} outputs.")
-    if not np.array_equal(output_of_tree, np.arange(n_trees) % n_in_stage // n_parallel):
+    expected_outputs = np.arange(n_trees) % n_in_stage // n_parallel  # such as 0 0 1 1 2 2, over and over
+    if not np.array_equal(output_of_tree, expected_outputs):
         raise ValueError(
             f"the model's trees are for the outputs {output_of_tree[:9].tolist()}…; expected {n_parallel} for each."
         )
@@ -283,8 +279,7 @@ def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]
     """Return the numbers ``[outputs]`` that are added to the sums: the base scores in ``params``, before the link.
 
     ``params`` is the document's ``learner_model_param``. XGBoost writes base scores as answers: a probability becomes
-    its logit, a positive mean its logarithm. Which they are is told by the ``objective`` and the ``version`` of
-    XGBoost.
+    its logit, a positive mean its logarithm, by the ``objective`` and the ``version`` of XGBoost.
     """
     text = part(params, "base_score", kind=(str, int, float))
     try:
@@ -295,7 +290,7 @@ def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]
         raise ValueError(f"the model's base_score has {len(scores)} numbers for {n_outputs} outputs.")
     link = _LINKS[objective]
     if version and version < _MARGINS and objective == "binary:logitraw":
-        link = "logistic"  # a probability then
+        link = "logistic"  # the score was a probability then
     with np.errstate(divide="ignore", invalid="ignore"):
         if link == "logistic":
             scores = -np.log(np.float32(1) / scores - np.float32(1))
@@ -307,8 +302,7 @@ def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]
 def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ...]) -> Columns:
     """Return the ``n_features`` columns of the data, with names and levels; a ValueError if these are damaged.
 
-    ``learner`` and its ``model`` are objects of the document; the first has names, the second levels. ``version`` is
-    that of XGBoost, some of which cut words (`_CUT_WORDS`).
+    The document's ``learner`` has the names, and its ``model`` the levels. ``version`` is XGBoost's.
     """
     check_number_of_columns(n_features)
     names = learner.get("feature_names") or None
@@ -330,8 +324,8 @@ def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ..
 def _levels(model: dict, nominal: tuple[bool, ...], *, are_cut: bool) -> tuple[Levels | None, ...] | None:
     """Return the levels of each column, None for a column that has none; None if ``model`` has no levels at all.
 
-    ``nominal`` says which columns have categories. ``are_cut`` says whether the file's version cuts bytes off words
-    that are not ASCII (`_CUT_WORDS`). A ValueError for such words, and for damaged categories.
+    ``nominal`` says which columns have categories, and ``are_cut`` whether the version is one that cuts words
+    (`_CUT_WORDS`). A ValueError for words that may be cut, and for damaged categories.
     """
     categories = model.get("cats")
     if not isinstance(categories, dict) or not categories.get("enc"):
@@ -344,10 +338,7 @@ def _levels(model: dict, nominal: tuple[bool, ...], *, are_cut: bool) -> tuple[L
 
 
 def _column_levels(j: int, encoded: Any, are_cut: bool) -> Levels | None:
-    """Return the levels of column ``j``, whose entry in the file is ``encoded``; None if it lists no categories.
-
-    ``are_cut`` is as for `_levels`, and so are errors.
-    """
+    """Return the levels of column ``j``, whose entry in the file is ``encoded``; None if it lists no categories."""
     if not isinstance(encoded, dict) or "offsets" not in encoded:
         values = tuple(np.asarray(part(encoded, "values", kind=(list, np.ndarray))).tolist())
     else:
@@ -368,11 +359,11 @@ def _column_levels(j: int, encoded: Any, are_cut: bool) -> Levels | None:
 
 
 def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTree:
-    """Return the tree that ``tree``, its JSON, describes, in a model with ``columns`` and ``n_outputs``.
+    """Return the tree that ``tree``, its JSON, describes; a ValueError, which calls it ``what``, if it is damaged.
 
-    ``what`` names it in messages. A ValueError if its lists differ in length, or are damaged otherwise.
+    The model has ``columns`` and ``n_outputs``.
     """
-    part({what: tree}, what)
+    part({what: tree}, what)  # an error unless it is an object
     left = numbers(tree, "left_children", np.int64)
     right = numbers(tree, "right_children", np.int64)
     feature = numbers(tree, "split_indices", np.int64)
@@ -402,8 +393,7 @@ def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTr
 def _vectors(what: str, tree: dict, is_leaf: np.ndarray, right: np.ndarray, width: int) -> np.ndarray:
     """Return the leaf values ``[nodes width]`` of ``tree`` (JSON), whose leaves hold vectors of ``width`` numbers.
 
-    ``is_leaf`` says which nodes are leaves, and ``right`` has the right children. A ValueError, which calls the tree
-    ``what``, if vectors are missing.
+    ``right`` has the right children of nodes. A ValueError, which calls the tree ``what``, if vectors are missing.
     """
     # From XGBoost 3.2 on leaves have a list of their own, and a leaf's right child is its index there. Before, each
     # node had a vector in base_weights; since then these may be of the gradients that were reduced to find splits.
@@ -422,7 +412,7 @@ def _codes_of_sets(what: str, tree: dict, indices: list[int]) -> dict[int, np.nd
     """
     if not indices:
         return {}
-    # The categories of all sets in one list. For each set: its node, its first category's position, its length.
+    # For each set its node, the position of its first category in ``codes``, and its length.
     nodes, first, size = (numbers(tree, f"categories_{name}", np.int64) for name in ("nodes", "segments", "sizes"))
     codes = numbers(tree, "categories", np.int64)
     if not (len(nodes) == len(first) == len(size)) or np.any(first < 0) or np.any(first + size > len(codes)):

@@ -14,9 +14,9 @@ from ._comparing_trees import AT_MOST, BELOW, NOT_IN_SET, ComparingTree, ensembl
 from ._documents import version_in, warn_if_newer
 
 _BOOSTED, _RANDOM = "GRADIENT_BOOSTED_TREES", "RANDOM_FOREST"
-# Links by YDF's numbers of losses, as in its files. YDF's activation of the Poisson loss does not say the exponential.
+# Links by YDF's numbers of losses, as in its files. (7, Poisson: YDF's own `activation` does not say the exponential.)
 _LINKS = {1: "logistic", 6: "logistic", 3: "softmax", 2: "identity", 8: "identity", 7: "exp"}
-_KINDS = ("NUMERICAL", "DISCRETIZED_NUMERICAL", "CATEGORICAL", "BOOLEAN")
+_KINDS = ("NUMERICAL", "DISCRETIZED_NUMERICAL", "CATEGORICAL", "BOOLEAN")  # of columns that are imported
 _TESTS = {"NumericalHigherThanCondition", "DiscretizedNumericalHigherThanCondition", "IsTrueCondition"}
 _TESTS |= {"CategoricalIsInCondition", "IsMissingInCondition"}
 
@@ -120,10 +120,7 @@ class _Column(NamedTuple):
 
 
 class _Features:
-    """The columns that trees may test.
-
-    ``by_number`` has each by its number in YDF. ``columns`` are the columns of the data.
-    """
+    """The columns that trees may test, by their numbers in YDF (``by_number``), and those of the data (``columns``)."""
 
     def __init__(self, model: Any):
         """Read the columns of ``model``, YDF's model; raise a ValueError for kinds that are not imported."""
@@ -153,8 +150,7 @@ class _Features:
 def _levels(column: Any) -> Levels:
     """Return the levels of ``column``, a nominal one of YDF's data specification: its words, and the empty word.
 
-    Entry 0 of the dictionary, which stands for unknown words, is no level. A ValueError for categories that came as
-    integers, and for a dictionary with holes.
+    A ValueError for categories that came as integers, and for a dictionary with holes.
     """
     spec = column.categorical
     if spec.is_already_integerized:
@@ -162,7 +158,7 @@ def _levels(column: Any) -> Levels:
     words = {item.index: word for word, item in spec.items.items()}
     if sorted(words) != list(range(len(words))):
         raise ValueError(f"the model's column {column.name!r} has a dictionary with holes: {sorted(words)!r:.60}.")
-    values = [words[index] for index in range(1, len(words))]
+    values = [words[index] for index in range(1, len(words))]  # entry 0 stands for unknown words
     if "" not in values:
         values.append("")
     return LevelsOfYdf(tuple(values), has_missing=True)
@@ -171,8 +167,8 @@ def _levels(column: Any) -> Levels:
 def _tree(what: str, root: Any, features: _Features, read_leaves: Callable[[str, list], np.ndarray]) -> ComparingTree:
     """Return the tree below ``root``, a node of YDF; its negative child becomes the left one. Nodes are depth first.
 
-    ``what`` names the tree in messages, and ``features`` are the model's. ``read_leaves(what, leaves)`` returns the
-    leaf values ``[nodes values]``, given a list with YDF's value of each leaf, and None for inner nodes.
+    ``what`` names the tree in messages. ``read_leaves(what, leaves)`` returns the leaf values ``[nodes values]``, given
+    a list with YDF's value of each leaf, and None for inner nodes.
     """
     left, right, tests, leaves = [], [], [], []
     stack = [(root, None)]  # nodes that are still to be read, each with the index of its parent
@@ -187,7 +183,7 @@ def _tree(what: str, root: Any, features: _Features, read_leaves: Callable[[str,
         leaves.append(node.value if node.is_leaf else None)
         tests.append(_Test() if node.is_leaf else _test(what, node.condition, features))
         if not node.is_leaf:
-            # The negative child is taken first, and so becomes the left one.
+            # The last one is taken first, and so becomes the left child.
             stack += [(node.pos_child, node_index), (node.neg_child, node_index)]
     column, compare, value, missing_right, codes = zip(*tests, strict=True)
     sets = {i: set_of_codes(set_codes) for i, set_codes in enumerate(codes) if set_codes is not None}
@@ -206,7 +202,7 @@ def _tree(what: str, root: Any, features: _Features, read_leaves: Callable[[str,
 def _test(what: str, condition: Any, features: _Features) -> _Test:
     """Return the test that ``condition``, a node's condition in YDF, makes; YDF's positive side is the right one.
 
-    ``features`` are the model's, and ``what`` names the tree in messages. A ValueError if it is not imported.
+    A ValueError, which calls the tree ``what``, if it is not imported.
     """
     name = type(condition).__name__
     if name not in _TESTS:
@@ -220,7 +216,7 @@ def _test(what: str, condition: Any, features: _Features) -> _Test:
         codes = _codes(what, condition.mask, column.n_levels, missing_right)
         return _Test(column.index, NOT_IN_SET, missing_right=missing_right, codes=codes)
     if name == "IsMissingInCondition":
-        # Missing categories are not NaN: they have the last two codes.
+        # Missing categories are not NaN: they have the last two codes, of the empty word and of what is no word.
         if is_categorical:
             return _Test(column.index, BELOW, column.n_levels - 1.0, missing_right=True)
         return _Test(column.index, AT_MOST, np.inf, missing_right=True)  # every number goes left
@@ -241,8 +237,8 @@ def _codes(what: str, mask: Sequence[int], n_levels: int, missing_right: bool) -
     """Return the codes that go right at a test of a set; a word's code is its position in the dictionary, less 1.
 
     ``mask`` has the positions of the set's words. The column has ``n_levels``, of which the empty word is the last. If
-    ``missing_right``, the empty word goes right, too, and so does what is no word, whose code is ``n_levels``. ``what``
-    names the tree in messages.
+    ``missing_right``, it goes right, too, and so does what is no word, whose code is ``n_levels``. A ValueError, which
+    calls the tree ``what``, for other positions.
     """
     codes = np.unique(np.asarray(mask, np.int64)) - 1
     if len(codes) and not -1 <= codes[0] <= codes[-1] < n_levels - 1:
@@ -252,9 +248,9 @@ def _codes(what: str, mask: Sequence[int], n_levels: int, missing_right: bool) -
 
 
 def _values(leaves: list, model: Any) -> np.ndarray:
-    """Return the leaf values ``[nodes 1]`` of a tree; ``leaves`` has YDF's value of each leaf, None for inner nodes.
+    """Return the leaf values ``[nodes 1]`` of a tree, 0 at inner nodes; a ValueError if leaves hold no values.
 
-    Values of inner nodes are 0. A ValueError, which names the kind of ``model``, if leaves hold no values.
+    ``leaves`` has YDF's value of each leaf, None for inner nodes.
     """
     values = [0.0 if leaf is None else getattr(leaf, "value", None) for leaf in leaves]
     if any(value is None for value in values):
@@ -278,10 +274,10 @@ def _boosted_model(model: Any, trees: list[ComparingTree], columns: Columns, lab
 
 
 def _counts(what: str, leaves: list, n_classes: int) -> np.ndarray:
-    """Return the class counts ``[nodes classes]`` of a tree, given YDF's value of each leaf.
+    """Return the class counts ``[nodes classes]`` of a tree, 0 at inner nodes.
 
-    ``leaves`` has None for inner nodes, whose counts are 0. A ValueError, which calls the tree ``what``, unless leaves
-    have probabilities of ``n_classes``.
+    ``leaves`` has YDF's value of each leaf, None for inner nodes. A ValueError, which calls the tree ``what``, unless
+    they have probabilities of ``n_classes``.
     """
     counts = np.zeros((len(leaves), n_classes))
     sizes = np.zeros(len(leaves))

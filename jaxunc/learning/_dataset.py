@@ -71,8 +71,8 @@ class Histograms(NamedTuple):
     def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
         """Return the combiner's statistic of each row, merged over the row's trees.
 
-        Sums are scaled from the number of the row's trees to ``n_trees``, that of the forest's trees. Raises a
-        ValueError for a combiner that merges by "collect".
+        Sums are scaled from the number of the row's trees to ``n_trees``, that of all trees. Raises a ValueError for a
+        combiner that merges by "collect".
         """
         stat = jax.tree.map(jnp.asarray, lift_tree(combiner, self.count_table))
         planes, structure = jax.tree.flatten(stat)
@@ -90,10 +90,10 @@ class Histograms(NamedTuple):
     def _merge_plane(self, kind: str, plane: Array, ratio: Float[Array, "rows"]) -> Any:
         """Return an array of a combiner's statistic, merged over each row's trees: ``[rows ...]``, or a `TwoFloat`.
 
-        ``plane [distinct ...]`` has the array's values for the distinct count vectors. ``kind`` is the name of a merge,
-        as in `Combiner.merge`. Sums are multiplied by ``ratio``, and "exact_sum" makes a `TwoFloat` whose ``low`` is 0.
-        A row without trees gets 0, inf ("min") or -inf ("max"). A scalar, which all leaves share, is summed over trees;
-        "min" and "max" return it unchanged. Raises a ValueError for "collect".
+        ``plane [distinct ...]`` has the array's values for the distinct count vectors; a scalar is the value of all.
+        ``kind`` is the name of a merge, as in `Combiner.merge`. Sums are multiplied by ``ratio``, and "exact_sum" makes
+        a `TwoFloat` whose ``low`` is 0. A row without trees gets 0, inf ("min") or -inf ("max"). A scalar stays a
+        scalar for "min" and "max". Raises a ValueError for "collect".
         """
         if kind == "collect":
             raise ValueError(
@@ -131,10 +131,7 @@ class RoutedRows(NamedTuple):
     tree_mask: Bool[Array, "rows trees"] | None  # whether a tree counts for a row; None if all do
 
     def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
-        """Return the combiner's statistic of each row, merged over the row's trees.
-
-        Sums are scaled from the number of the row's trees to ``n_trees``, that of the forest's trees.
-        """
+        """Return the combiner's statistic of each row, merged over the row's trees, with sums scaled to ``n_trees``."""
         table = leaf_table(self.forest, combiner)
         rows = Encoded(self.X, missing=True)
         merged = merge_leaves(self.forest.trees, table, rows, merge=combiner.merge, tree_mask=self.tree_mask)
@@ -144,7 +141,8 @@ class RoutedRows(NamedTuple):
         ratio = n_trees / trees_of_row
 
         def scale(plane: Array) -> Array:
-            return plane * ratio.astype(plane.dtype).reshape(-1, *[1] * (plane.ndim - 1))
+            further_axes = [1] * (plane.ndim - 1)  # behind that of the rows
+            return plane * ratio.astype(plane.dtype).reshape(-1, *further_axes)
 
         def scale_sums(kind: str, stat: PyTree) -> PyTree:
             return stat if kind in ("min", "max") else jax.tree.map(scale, stat)
@@ -159,7 +157,7 @@ class MergedStatistics(NamedTuple):
     stat: PyTree  # arrays ``[rows ...]``, or scalars that all rows share
 
     def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
-        """Return ``stat`` as it is: it was merged by this combiner, and scaled to ``n_trees``, before."""
+        """Return ``stat`` as it is: this combiner merged it, and it was scaled to ``n_trees``, before."""
         return self.stat
 
     def at(self, rows: np.ndarray) -> "MergedStatistics":
@@ -211,9 +209,9 @@ class OobDataset:
     def data_for(self, combiner: Combiner) -> Histograms | RoutedRows | MergedStatistics:
         """Return the data that ``combiner`` learns from, which can ``merge`` its statistics of these rows.
 
-        A combiner with numbers per tree gets rows that are routed at each step. A `Calibrated`, if its rule has nothing
-        to learn, gets merged statistics of the rule. Any other combiner gets histograms. Raises a ValueError if the
-        combiner reads count sets that these rows lack, or has numbers per tree and these rows cannot be routed.
+        They are routed rows for a combiner with numbers per tree, merged statistics of the rule for a `Calibrated`
+        whose rule has nothing to learn, else histograms. Raises a ValueError if the combiner reads count sets that
+        these rows lack, or has numbers per tree and these rows cannot be routed.
         """
         if not set(combiner.count_sets) <= set(self.count_sets):
             raise ValueError(
@@ -305,15 +303,15 @@ class Parameter(NamedTuple):
 
 
 def parameters_of(combiner: Combiner) -> tuple[Parameter | None, ...]:
-    """Return a `Parameter` for each array of a combiner, in the order of JAX's pytrees; None for a fixed array."""
+    """Return the `Parameter` of each array of a combiner, in the order of JAX's pytrees; None for a fixed array."""
     return tuple(_parameter(combiner, path, leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(combiner))
 
 
 def _parameter(combiner: Combiner, path: tuple, leaf) -> Parameter | None:
     """Return the `Parameter` of a combiner's array ``leaf``; None if the array is fixed or holds no floats.
 
-    ``path`` is the array's key path, as JAX's pytrees have it. The last field or keyword on the path gives the domain.
-    The array has a value for each tree if any field on the path is declared with ``per_tree``.
+    ``path`` is the array's key path in JAX's pytree. The last field or keyword on it declares the domain, and any field
+    on it with ``per_tree`` gives the array a value for each tree.
     """
     domain = "real"
     spread = 1.0
@@ -328,13 +326,12 @@ def _parameter(combiner: Combiner, path: tuple, leaf) -> Parameter | None:
             metadata = {} if field is None else field.metadata
             domain = metadata.get("domain", "real")
             spread = metadata.get("spread", 1.0)
-            # Kept from the outer field if this one declares none; keywords of a scorer declare only a domain, too.
-            nearest = metadata.get("nearest", nearest)
+            nearest = metadata.get("nearest", nearest)  # of the outer field if this one declares none
             per_tree = per_tree or bool(metadata.get("per_tree"))
             names.append(key.name)
             owner = getattr(owner, key.name, None)
         elif isinstance(key, jax.tree_util.DictKey):  # an entry of a dict, or a keyword of a partial function
-            domain = keyword_domains.get(key.key, "real")
+            domain = keyword_domains.get(key.key, "real")  # all else is that of the field which holds the function
             names.append(str(key.key))
             owner = owner[key.key] if isinstance(owner, dict) else getattr(owner, "keywords", {}).get(key.key)
         elif isinstance(key, jax.tree_util.SequenceKey):  # an element of a list or tuple
@@ -453,10 +450,7 @@ def dataset_from_counts(
 
 
 def _labels(class_labels, y, n_classes: int) -> tuple[Any, ...]:
-    """Return ``class_labels`` as a tuple, or for None the sorted distinct labels of y.
-
-    Raises a ValueError unless there are ``n_classes`` labels.
-    """
+    """Return ``class_labels``, or for None y's distinct ones, as a tuple; raise a ValueError unless ``n_classes``."""
     if class_labels is None:
         labels = tuple(distinct_labels(as_labels(y))[0].tolist())
     else:
@@ -474,10 +468,10 @@ def _labels(class_labels, y, n_classes: int) -> tuple[Any, ...]:
 def make_rows(
     row_histograms: Histograms, y: np.ndarray, weight: np.ndarray, *, routed: RoutedRows | None = None, **fields: Any
 ) -> OobDataset:
-    """Return the data set of rows with these histograms, classes and weights.
+    """Return the data set of rows with these histograms, which are padded already, classes and weights.
 
-    ``row_histograms`` are padded already. ``y [rows]``, positions of classes, and ``weight [rows]`` are padded here to
-    the same number of rows. ``routed`` and ``fields`` are further fields of `OobDataset`.
+    ``y [rows]``, positions of classes, and ``weight [rows]`` are padded here to as many rows. ``routed`` and ``fields``
+    are further fields of `OobDataset`.
     """
     n_rows = len(row_histograms.code)
     return OobDataset(
@@ -511,16 +505,16 @@ def check_rows(rows: Any) -> None:
 def make_histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | None) -> Histograms:
     """Return the histogram of each row's count vectors, over the trees where the mask is True.
 
-    All arrays are padded, so that data sets of similar size have one shape, and share programs. ``count_table [distinct
+    Arrays are padded, so that data sets of similar size have one shape, and share programs. ``count_table [distinct
     columns]`` has the distinct count vectors, and ``code [rows trees]`` the index in it of each row's vector in each
-    tree. ``mask`` is ``[rows trees]``; None: True in all trees.
+    tree. ``mask`` is ``[rows trees]``; None: True everywhere.
     """
     chunks = []  # (codes, times) of `CHUNK` rows each
     for start in range(0, len(code), CHUNK):
         chunk_mask = None if mask is None else mask[start : start + CHUNK]
         chunks.append(_count_codes(code[start : start + CHUNK], chunk_mask))
     widest = max(codes.shape[1] for codes, _ in chunks)
-    # Rounded sizes (a power of two, or three quarters of it), so that folds and similar forests share programs.
+    # All sizes are rounded up; that of slots to a power of two from 8 on, or three quarters of it if these suffice.
     slots = power_of_two(widest, 8)
     slots = 3 * slots // 4 if widest <= 3 * slots // 4 and slots > 8 else slots
     n_rows = _round_up(len(code), 256)
@@ -539,8 +533,8 @@ def make_histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray 
 def _count_codes(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return two arrays ``[rows width]``: each row's distinct codes, ascending, and how often each code occurs.
 
-    ``code [rows trees]`` is counted where ``mask [rows trees]`` is True (None: everywhere). Rows with few codes are
-    padded by zeros: code 0, which occurs 0 times.
+    ``code [rows trees]`` is counted where ``mask [rows trees]`` is True (None: everywhere). A row of fewer codes is
+    padded by code 0, which occurs 0 times.
     """
     if mask is not None:
         code = np.where(mask, code, np.int32(-1))  # -1 sorts first, and gets no slot
@@ -599,14 +593,14 @@ def encode(forest: Forest, data: LabelledData) -> np.ndarray | SparseRows:
 def find_leaves(forest: Forest, data: LabelledData) -> np.ndarray:
     """Return the leaf that each of ``data.rows``, the rows to learn from, reaches in each tree, ``[rows trees]``.
 
-    Raises a ValueError if the forest's mode for empty leaves gives these no counts of their own.
+    Raises a ValueError if empty leaves of the forest, by its mode for them, have no counts of their own.
     """
     if forest.follows_forks:
         raise ValueError(
             f"empty leaves of the mode {forest.empty_leaves!r} have no counts of their own. Pass "
             "forest.with_empty_leaves('parent') or 'zeros', and bind the combiner to the same."
         )
-    # `Encoded`, so that strings, which are codes already, are not looked up again; ``missing``: values may be NaN.
+    # `Encoded`, so that values, which are codes already, are not looked up again; ``missing``: they may be NaN.
     return np.asarray(leaf_index(forest, Encoded(encode(forest, data), missing=True)))
 
 

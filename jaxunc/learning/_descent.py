@@ -24,6 +24,7 @@ from ._dataset import RoutedRows
 MEMORY = 30  # number of steps that L-BFGS remembers; with more it approximates the Hessian better, at more cost a step
 SHORTEST_STEP = 2.0**-20  # shortest step that a line search tries, as a share of the full step
 SMALL_GAIN = 1e-5  # relative decrease of the loss that counts as small: three small decreases in a row end a descent
+SMALL_SLOPE = 1e-6  # largest absolute value in a gradient below which a descent has converged
 ROWS_PER_PART = 4096  # most rows in a part; the optimum of a few numbers on so many rows is close to that on all
 NOISY_GAIN = 1e-4  # `SMALL_GAIN` of a descent on all rows after one on a part: less is within sampling noise
 MEAN_LOSSES = ("log", "brier", "utility")
@@ -60,8 +61,8 @@ def best_step(
     The best step has the least loss by ``validate``, a function of free numbers, or for None the least objective.
     ``report`` is called with the number and the objective of each step. The status is "converged", "steps" (after
     ``n_steps``), "stopped early" (after ``patience`` steps without a smaller validation loss) or "diverged". Losses are
-    arrays by name, an entry for each step: "loss", and "validation" if ``validate`` is given. Raises a ValueError if
-    the objective at the start is not finite.
+    arrays ``[steps]`` by name: "loss", and with ``validate`` "validation". Raises a ValueError if the objective at the
+    start is not finite.
     """
     best = None
     best_value = np.inf
@@ -95,7 +96,7 @@ def best_step(
             status = "converged"
         if status != "steps" or step_number >= n_steps:
             break
-    # An optimiser may climb to ever larger finite losses.
+    # An optimiser may climb to ever larger finite losses; 0.1 % may be noise.
     if status == "steps" and values[-1] > values[0] + 1e-3 * abs(values[0]):
         status = "diverged"
         warn(
@@ -122,8 +123,8 @@ def descend(
 
     ``objective(shape, numbers, problem)`` and its gradient are one compiled program for all parts of one size, in which
     ``shape`` is static; all else runs on the host, in float64. ``numbers`` are the free numbers to start from.
-    ``curvature`` is `Step.curvature` of an earlier descent on nearly the same objective. The descent ends after three
-    steps in a row that decrease the objective by less than ``small_gain`` of its value.
+    ``curvature`` is `Step.curvature` of an earlier descent on nearly the same objective. Three steps in a row that
+    decrease the objective by less than ``small_gain`` of its value end the descent.
     """
     layout, point = _layout(numbers)
     dtype = jnp.result_type(float)
@@ -133,9 +134,9 @@ def descend(
         steepest = float(np.max(np.abs(slope)))
         # Cut on the host: in JAX, cutting an array takes as long as a step over a thousand rows.
         arrays = jax.tree.map(jnp.asarray, _unravel(layout, np.asarray(point, dtype)))
-        return Step(arrays, value, steepest, is_last or steepest < 1e-6, tuple(pairs))
+        return Step(arrays, value, steepest, is_last or steepest < SMALL_SLOPE, tuple(pairs))
 
-    pairs = deque(curvature, MEMORY)
+    pairs = deque(curvature, MEMORY)  # the oldest drop out
     noise = 4 * float(jnp.finfo(dtype).eps)  # rounding of an objective, relative to it
     n_small = 0  # steps in a row with a small gain
     value, slope = evaluate(point)
@@ -146,7 +147,7 @@ def descend(
             pairs.clear()
             direction = -_precondition(slope, pairs)
         new_point, new_value, new_slope = _search_line(evaluate, point, value, slope, direction, noise)
-        # Even the shortest step does not lower the objective: this is the minimum, up to rounding.
+        # Even the shortest step raises the objective, or makes it NaN: this is the minimum, up to rounding.
         if not new_value <= value + noise * abs(value):
             yield make_step(point, value, slope, is_last=True)
             return
@@ -169,9 +170,9 @@ def _search_line(
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """Return (point, objective, gradient) of the first step that decreases the objective enough (Armijo's condition).
 
-    Steps go from ``point`` along ``direction``, and become shorter down to `SHORTEST_STEP`, which is returned whatever
-    the objective is. ``evaluate(point)`` returns objective and gradient; ``value`` and ``slope`` are those at
-    ``point``. ``noise`` is the rounding of an objective, relative to it.
+    Steps go from ``point`` along ``direction`` and become shorter; one below `SHORTEST_STEP` is returned whatever its
+    objective is. ``evaluate(point)`` returns objective and gradient; ``value`` and ``slope`` are those at ``point``.
+    ``noise`` is the rounding of an objective, relative to it.
     """
     length = 1.0
     derivative = float(direction @ slope)
@@ -182,8 +183,8 @@ def _search_line(
         # noise term no step would pass at the optimum.
         if new_value <= value + 1e-4 * length * derivative + noise * abs(value) or length < SHORTEST_STEP:
             return new_point, new_value, new_slope
-        # On to the minimum of the parabola through both objectives and the derivative at 0, within limits.
-        excess = new_value - value - length * derivative
+        # On to the minimum of the parabola through both objectives and the derivative at 0, as a share of this length.
+        excess = new_value - value - length * derivative  # of the objective over its tangent
         optimum = -0.5 * derivative * length / excess if np.isfinite(excess) and excess > 0 else 0.0
         length *= float(np.clip(optimum, 0.1, 0.5))
 
@@ -210,10 +211,9 @@ def _precondition(slope: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarra
 
 @jit(static_argnums=(0, 1, 2))
 def _value_and_slope(objective: Callable[..., Any], shape: tuple, layout: tuple, flat, problem):
-    """Return an objective and its gradient at the vector ``flat``, which holds all free numbers.
+    """Return an objective and its gradient at the vector ``flat``, which holds all free numbers, laid out by `_layout`.
 
-    ``objective`` and ``shape`` are as for `descend`, ``problem`` is a part of the rows, and ``layout`` says how
-    `_layout` made the vector.
+    ``objective`` and ``shape`` are as for `descend`; ``problem`` is a part of the rows.
     """
     return jax.value_and_grad(lambda vector: objective(shape, _unravel(layout, vector), problem))(flat)
 
@@ -227,25 +227,21 @@ def _unravel(layout: tuple, flat):
 
 
 def _layout(numbers) -> tuple[tuple, np.ndarray]:
-    """Return the layout of ``numbers``, a pytree of arrays, as (structure, shapes), and the values as a float64 vector.
-
-    `_unravel` turns the vector into the pytree again.
-    """
+    """Return the layout of a pytree of arrays, (structure, shapes), and its values as a float64 vector."""
     leaves, structure = jax.tree.flatten(numbers)
     flat = np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in leaves])
     return (structure, tuple(jnp.shape(leaf) for leaf in leaves)), flat
 
 
 def _evaluate(objective, shape, layout, parts: Sequence[WeighedPart], at: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return an objective and its gradient for all ``parts`` of the rows, at the vector ``at`` of free numbers.
+    """Return an objective and its gradient, both means over ``parts`` of the rows by their shares.
 
-    Both are means over the parts by their shares. ``objective`` and ``shape`` are as for `descend`; ``layout`` says how
-    `_layout` made the vector.
+    They are those at the vector ``at`` of free numbers, laid out by `_layout`. Other arguments are as for `descend`.
     """
     flat = jnp.asarray(at, jnp.result_type(float))
     results = [_value_and_slope(objective, shape, layout, flat, part.problem) for part in parts]
-    # All parts were dispatched before this reads the first result, so that the device does not wait.
     shares = np.array([part.share for part in parts])
+    # Only now, with all parts dispatched, is the first result read, so that the device does not wait.
     values = np.stack([np.asarray(value, float) for value, _ in results])
     slopes = np.stack([np.asarray(slope, float) for _, slope in results])
     return float(shares @ values), shares @ slopes
@@ -262,10 +258,9 @@ def value_at(objective: Callable[..., Any], shape: tuple, numbers, parts: Sequen
 
 @jit(static_argnums=(0, 1, 2))
 def _update(objective: Callable[..., Any], shape: tuple, optimizer, numbers, state, problem):
-    """Return (numbers, state, objective, steepest) for a step of ``optimizer``.
+    """Return (numbers, state, objective, steepest): free numbers and state after a step of ``optimizer``.
 
-    Free ``numbers`` and the optimizer's ``state`` are passed as before the step, and returned as after it. Objective
-    and `Step.steepest` are those before the step. The objective is ``objective(shape, numbers, problem)``.
+    The objective ``objective(shape, numbers, problem)`` and `Step.steepest` are those before the step.
     """
     value_of = lambda point: objective(shape, point, problem)
     value, slope = jax.value_and_grad(value_of)(numbers)
@@ -283,15 +278,15 @@ def follow(objective: Callable[..., Any], shape: tuple, numbers, problem, optimi
     state = optimizer.init(numbers)
     while True:
         new_numbers, state, value, steepest = _update(objective, shape, optimizer, numbers, state, problem)
-        yield Step(numbers, float(value), float(steepest), float(steepest) < 1e-6)
+        yield Step(numbers, float(value), float(steepest), float(steepest) < SMALL_SLOPE)
         numbers = new_numbers
 
 
 def split_rows(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
     """Split a problem into parts: its rows of positive weight at random, at most `ROWS_PER_PART` in each.
 
-    ``problem`` has fields ``data``, ``y`` and ``weight``, and ``key`` draws the parts, which are padded to one shape.
-    The problem stays one part if it has few rows, routes them at each step, or its ``loss`` is not in `MEAN_LOSSES`.
+    ``problem`` has fields ``data``, ``y`` and ``weight``, and ``key`` draws the parts. The problem stays one part if it
+    has few rows, routes them at each step, or its ``loss`` is not in `MEAN_LOSSES`.
     """
     weight = np.asarray(problem.weight)
     rows = np.flatnonzero(weight > 0)
@@ -299,7 +294,7 @@ def split_rows(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
         return [WeighedPart(1.0, problem)]
     rows = rows[np.asarray(jax.random.permutation(key, len(rows)))]
     n_parts = ceil_div(len(rows), ROWS_PER_PART)
-    # One shape, so that one program serves all parts; padding rows weigh 0.
+    # One shape, so that one program serves all parts; padding rows (copies of row 0) weigh 0.
     size = multiple_of(256, ceil_div(len(rows), n_parts))
     parts = []
     for part_rows in np.array_split(rows, n_parts):
@@ -316,10 +311,9 @@ def split_rows(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
 def descend_in_parts(
     objective: Any, shape: tuple, numbers, parts: Sequence[WeighedPart], n_steps: int, report: "StepReports"
 ) -> Iterator[Step]:
-    """Return the steps of `descend` on all ``parts``, after a descent on the first part alone.
+    """Return the steps of `descend` on all ``parts``, which start from the end of a descent on the first part alone.
 
-    The descent on the first part runs at once, from ``numbers`` on, with at most ``n_steps`` steps, and ``report`` is
-    called with each. From its end the returned steps start; ``report`` is not called with them.
+    The latter runs at once, from ``numbers`` on, at most ``n_steps`` steps, each of which it tells ``report``.
     """
     if len(parts) == 1:
         return descend(objective, shape, numbers, parts)
@@ -370,10 +364,7 @@ def check_fit_progress(progress: Any) -> None:
 
 
 def name_progress(progress: FitProgressLike, what: str) -> FitProgressLike:
-    """Return a function that sets ``what`` in a `FitProgress` and passes it on to ``progress``; None for None or False.
-
-    For True the function writes progress as a line on standard error.
-    """
+    """Return a receiver that sets ``what`` in reports and passes them on to ``progress``; None for None or False."""
     if not progress:
         return None
     receive = progress if callable(progress) else _print
@@ -392,10 +383,9 @@ def end_line(progress: FitProgressLike) -> None:
 
 
 class StepReports:
-    """A function of a step that makes a `FitProgress` of it, and passes that to ``progress``.
+    """A function of a step that tells ``progress`` a `FitProgress`, whose seconds count from the function's making.
 
-    Seconds count from when the object was made. ``what`` is `FitProgress.what`, ``n_rows`` the number of all rows, and
-    ``n_steps`` the largest number of steps.
+    ``what`` is `FitProgress.what`, ``n_rows`` the number of all rows, and ``n_steps`` the largest number of steps.
     """
 
     def __init__(self, progress: FitProgressLike, what: str, n_rows: int, n_steps: int):

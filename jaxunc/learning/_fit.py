@@ -206,8 +206,8 @@ def _check(combiner, rows, n_steps, patience, optimizer) -> None:
 def _split_start(start, spec, structure, leaves: list) -> list[Array]:
     """Return the free numbers of the combiner ``start`` for the parameters ``spec``, as a list of arrays.
 
-    Raises a ValueError unless ``start`` has the pytree ``structure`` of the combiner that learns, and arrays of the
-    shapes of its arrays ``leaves``.
+    Raises a ValueError unless ``start`` has the combiner's pytree ``structure``, and arrays of the shapes of its
+    ``leaves``.
     """
     values = jax.tree.leaves(start)
     has_structure = jax.tree.structure(start) == structure
@@ -233,14 +233,15 @@ def _split_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, Oo
     check_within("validation", validation, "(0, 1)", ", a share; or pass rows")
     # Each data set keeps all rows, some at weight 0: both have one shape, and share programs.
     weight = np.asarray(rows.weight)[: rows.n]
-    drawn = np.asarray(jax.random.uniform(key, (int(np.count_nonzero(weight)),)))
-    number = np.full(rows.n, np.nan, drawn.dtype)  # uniform in [0, 1), the same within a group; NaN without weight
-    number[weight > 0] = drawn
+    uniform = np.asarray(jax.random.uniform(key, (int(np.count_nonzero(weight)),)))
+    # Rows with a number below the share are for validation. Rows of a group share theirs; without weight it is NaN.
+    number = np.full(rows.n, np.nan, uniform.dtype)
+    number[weight > 0] = uniform
     number = rows.as_groups(number)
-    # Chance may draw none of a few groups, or all: so the smallest number is always drawn, and the largest never.
-    is_first = number == np.nanmin(number)
-    is_last = number == np.nanmax(number)
-    in_validation = ((number < validation) | is_first) & ~is_last
+    # Chance may take none of a few groups, or all: so the smallest number is always taken, and the largest never.
+    is_smallest = number == np.nanmin(number)
+    is_largest = number == np.nanmax(number)
+    in_validation = ((number < validation) | is_smallest) & ~is_largest
     if not in_validation.any():
         raise ValueError(
             f"validation={validation} of {rows.n} rows leaves none on one side; pass more rows, of several groups."
@@ -251,8 +252,7 @@ def _split_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, Oo
 def problem_of(rows: OobDataset, combiner: Combiner, leaves: list, start: list, loss: Any, key: jax.Array) -> _Problem:
     """Return the `_Problem` of minimising the ``loss`` of a combiner on ``rows``, with a prior around ``start``.
 
-    ``leaves`` are all arrays of the combiner, and ``start`` are its free numbers. ``loss`` is as for `fit_combiner`;
-    ``key`` draws pairs of rows for "auc".
+    ``leaves`` are all arrays of the combiner, and ``start`` are free numbers. ``key`` draws pairs of rows for "auc".
     """
     weight = rows.weight
     loss_function = as_loss(loss, rows.y, weight, len(rows.class_labels), key)
@@ -264,7 +264,7 @@ def problem_of(rows: OobDataset, combiner: Combiner, leaves: list, start: list, 
 def loss_of(shape: tuple, free: list[Array], problem: _Problem) -> Array:
     """Return the loss of the combiner with the numbers ``free``, without the penalty of the prior.
 
-    ``shape`` is (spec, structure): the combiner's parameters, and its pytree structure. ``problem`` has all else.
+    ``shape`` is (spec, structure): the combiner's parameters, and its pytree structure.
     """
     spec, structure = shape
     combiner = join(spec, free, problem.leaves, structure)
@@ -276,10 +276,7 @@ _loss = jit(loss_of, static_argnums=0)
 
 
 def objective(shape: tuple, free: list[Array], problem: _Problem) -> Array:
-    """Return the number that is minimised: `loss_of`, plus the `penalty` of the prior over the rows' total weight.
-
-    The arguments are those of `loss_of`.
-    """
+    """Return the number that is minimised: `loss_of`, plus the `penalty` of the prior over the rows' total weight."""
     spec, _ = shape
     return loss_of(shape, free, problem) + penalty(spec, free, problem.start) / problem.total_weight
 
@@ -361,24 +358,24 @@ def standard_errors(
     value_of = lambda numbers: objective((spec, structure), unravel(numbers), problem)
     curvature = np.asarray(jit(jax.hessian(value_of))(flat), float) * float(problem.total_weight)
     try:
-        # Fails unless positive definite: then this is no optimum, or rows do not determine the numbers.
-        np.linalg.cholesky(curvature)
+        np.linalg.cholesky(curvature)  # raises unless positive definite
         covariance = np.linalg.inv(curvature)
     except np.linalg.LinAlgError:
         covariance = np.full_like(curvature, np.nan)
     estimates = {}
     start = 0
-    for parameter, values in zip([p for p in spec if p is not None], free, strict=True):
-        end = start + values.size
-        estimates[parameter.name] = _estimate(parameter.domain, values, covariance[start:end, start:end])
+    # The matrix has the parameters' numbers one after another: each parameter has a block on the diagonal.
+    for parameter, numbers in zip([p for p in spec if p is not None], free, strict=True):
+        end = start + numbers.size
+        estimates[parameter.name] = _estimate(parameter.domain, numbers, covariance[start:end, start:end])
         start = end
     return estimates
 
 
 def _estimate(domain: str, free: Array, covariance: np.ndarray) -> Estimate:
-    """Return the values of a domain for the numbers ``free``, and their errors by the delta method.
+    """Return the values in a domain for the numbers ``free``, and their errors by the delta method.
 
-    ``covariance`` is the covariance matrix of the raveled free numbers.
+    ``covariance`` is the matrix of the raveled free numbers.
     """
 
     def to_values(numbers: Array) -> Array:
@@ -441,9 +438,9 @@ def _centred(logs: Array) -> Array:
 
 
 def choose_parameters(combiner: Combiner, freeze: tuple[str, ...]) -> tuple[Parameter | None, ...]:
-    """Return the parameter of each array of a combiner; None for a fixed array, and for an array in ``freeze``.
+    """Return the parameter of each array of a combiner; None for a fixed array, and for one that ``freeze`` names.
 
-    ``freeze`` has names of fields. Raises a ValueError if a name matches no parameter, or no parameter is left.
+    Raises a ValueError if a name matches no parameter, or no parameter is left.
     """
     check_collection("freeze", freeze, "names of fields, such as ('bias',)")
     parameters = parameters_of(combiner)
@@ -453,14 +450,15 @@ def choose_parameters(combiner: Combiner, freeze: tuple[str, ...]) -> tuple[Para
             raise ValueError(f"freeze names {name!r}, but {type(combiner).__name__} can learn {sorted(names)}.")
     is_frozen = lambda path: any(_matches(name, path) for name in freeze)
     spec = tuple(None if p is None or is_frozen(p.name) else p for p in parameters)
-    if not any(spec):
-        raise ValueError(
-            f"{type(combiner).__name__} has nothing to learn"
-            + (f" beside {sorted(names)}, which freeze names." if names else ": no field of it holds real numbers. ")
-            + ("" if names else "LearnedPool has, and Calibrated(Mean()), or around any combiner with probabilities ")
-            + ("" if names else "that does not keep what every tree says, as medians and mixtures do.")
-        )
-    return spec
+    if any(spec):
+        return spec
+    nothing = f"{type(combiner).__name__} has nothing to learn"
+    if names:
+        raise ValueError(f"{nothing} beside {sorted(names)}, which freeze names.")
+    raise ValueError(
+        f"{nothing}: no field of it holds real numbers. LearnedPool has, and Calibrated(Mean()), or around any "
+        "combiner with probabilities that does not keep what every tree says, as medians and mixtures do."
+    )
 
 
 def _matches(name: str, path: str) -> bool:
@@ -469,10 +467,9 @@ def _matches(name: str, path: str) -> bool:
 
 
 def split(combiner: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[Array], list, Any]:
-    """Return (free numbers, arrays, structure) of a combiner: what is learned, and what `join` needs besides.
+    """Return (free numbers, leaves, structure) of a combiner: what is learned, and its pytree, which `join` needs, too.
 
-    Free numbers are a list with an array for each parameter in ``spec`` that is not None. The arrays are all leaves of
-    the combiner's pytree, in the order of ``spec``, and the structure is that of the pytree.
+    Free numbers are a list with an array for each parameter in ``spec`` that is not None; leaves are in its order.
     """
     leaves, structure = jax.tree.flatten(combiner)
     free = [
@@ -484,10 +481,7 @@ def split(combiner: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[
 
 
 def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, structure) -> Combiner:
-    """Return the combiner with the numbers ``free``: the inverse of `split`.
-
-    Arrays in ``leaves`` whose parameter in ``spec`` is not None are replaced by the values of ``free``.
-    """
+    """Return the combiner with the numbers ``free`` in place of leaves with a parameter in ``spec``: undo `split`."""
     remaining_numbers = iter(free)
     values = []
     for parameter, leaf in zip(spec, leaves, strict=True):
@@ -502,7 +496,7 @@ def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, st
 def penalty(spec: tuple[Parameter | None, ...], free: list[Array], start: list[Array]) -> Float[Array, ""]:
     """Return half the squared distance of the numbers ``free`` from ``start``, in units of the parameters' spreads.
 
-    This is minus the log density of a Gaussian prior around ``start``, but for a constant.
+    But for a constant this is minus the log density of a Gaussian prior around ``start``.
     """
     spreads = [p.spread for p in spec if p is not None]
     distances = [jnp.sum(((u - centre) / spread) ** 2) for u, centre, spread in zip(free, start, spreads, strict=True)]
@@ -556,9 +550,8 @@ class AucLoss(eqx.Module):
     ) -> "AucLoss":
         """Make the loss of ``n_pairs`` pairs of rows, drawn by ``key`` with probabilities in proportion to ``weight``.
 
-        Each pair is a row of a class and a row of another class. ``y`` has the rows' classes, and ``n_classes`` is the
-        number of classes; a class without rows has no pairs. ``temperature`` is τ. Raises a ValueError if all rows with
-        a weight are of one class.
+        ``y [rows]`` has the rows' classes, of ``n_classes`` in all; a class without rows has no pairs. ``temperature``
+        is τ. Raises a ValueError if all rows with a weight are of one class.
         """
         y = np.asarray(y)
         weight = np.asarray(weight, float)
@@ -570,19 +563,20 @@ class AucLoss(eqx.Module):
                 "loss='auc' compares rows of different classes, and all rows with a weight are of class "
                 f"{classes_with_rows}, by its position; pass rows of two classes or more, such as by fewer folds."
             )
-        classes = [1] if n_classes == 2 else classes_with_rows
-        n_pairs_by_class = n_pairs // len(classes)
+        classes = [1] if n_classes == 2 else classes_with_rows  # of two classes, class 0 would give the same pairs
+        pairs_of_class = n_pairs // len(classes)
 
         def draw(is_candidate: np.ndarray) -> np.ndarray:
+            """Return the positions of ``pairs_of_class`` candidates, drawn by weight with replacement."""
             candidates = np.flatnonzero(is_candidate)
             share = weight[candidates] / weight[candidates].sum()
-            return rng.choice(candidates, n_pairs_by_class, p=share)
+            return rng.choice(candidates, pairs_of_class, p=share)
 
         first, second, of_class = [], [], []  # with an array for each class
         for c in classes:
             first.append(draw((y == c) & (weight > 0)))
             second.append(draw((y != c) & (weight > 0)))
-            of_class.append(np.full(n_pairs_by_class, c))
+            of_class.append(np.full(pairs_of_class, c))
         joined = lambda arrays: jnp.asarray(np.concatenate(arrays), jnp.int32)
         return cls(joined(first), joined(second), joined(of_class), jnp.asarray(temperature, jnp.result_type(float)))
 
@@ -625,14 +619,15 @@ class UtilityLoss(eqx.Module):
         share = _read_out(answer, "probability")
         by_size = self.by_size.astype(share.dtype)
         temperature = self.temperature.astype(share.dtype)
-        falling = -jnp.sort(-share, axis=1)
-        # The set of the k most probable classes is expected to be worth their probability times a set's utility.
-        chosen = jax.nn.softmax(jnp.cumsum(falling, axis=1) * by_size / temperature, axis=1)
-        # The k most probable classes hold the true class if it is more probable than the middle between k-th and next.
+        falling = -jnp.sort(-share, axis=1)  # column k - 1 of all arrays below belongs to the k most probable classes
+        # Their set is expected to be worth their probability times its utility.
+        choice = jax.nn.softmax(jnp.cumsum(falling, axis=1) * by_size / temperature, axis=1)
+        # It holds the true class if that is more probable than the middle between the k-th and the next.
         middle = (falling[:, :-1] + falling[:, 1:]) / 2
-        holds_if_k = jax.nn.sigmoid((jnp.take_along_axis(share, y[:, None], axis=1) - middle) / temperature)
-        holds = jnp.concatenate([holds_if_k, jnp.ones_like(share[:, :1])], axis=1)
-        return _mean(1 - jnp.sum(chosen * holds * by_size, axis=1), weight)
+        holds_truth = jax.nn.sigmoid((jnp.take_along_axis(share, y[:, None], axis=1) - middle) / temperature)
+        # The set of all classes holds it for sure.
+        holds_truth = jnp.concatenate([holds_truth, jnp.ones_like(share[:, :1])], axis=1)
+        return _mean(1 - jnp.sum(choice * holds_truth * by_size, axis=1), weight)
 
     def _expect_utility(self, answer: Preference, y) -> Float[Array, "rows"]:
         """Return the expected utility of each row's set ``[rows]``, if classes are in the set independently.
@@ -641,26 +636,26 @@ class UtilityLoss(eqx.Module):
         """
         mass = jnp.asarray(answer.mass)  # ``[rows classes classes]``: how much prefers the first class to the second
         total = jnp.maximum(jnp.asarray(answer.total), jnp.finfo(mass.dtype).tiny)[..., None, None]
-        beaten = jax.nn.sigmoid((mass / total - 0.5) / self.temperature.astype(mass.dtype))
+        beats = jax.nn.sigmoid((mass / total - 0.5) / self.temperature.astype(mass.dtype))
         n_classes = mass.shape[-1]
-        beaten = jnp.where(jnp.eye(n_classes, dtype=bool), jnp.zeros_like(beaten), beaten)
-        in_set = jnp.prod(1 - beaten, axis=-2)  # over the classes that might beat a class
+        beats = jnp.where(jnp.eye(n_classes, dtype=bool), jnp.zeros_like(beats), beats)  # no class beats itself
+        in_set = jnp.prod(1 - beats, axis=-2)  # probability that no other class beats a class, ``[rows classes]``
         holds_truth = jnp.take_along_axis(in_set, y[:, None], axis=1)[:, 0]
         # The distribution of the number of wrong classes in the set: each class, in turn, adds one with probability p.
-        wrong_classes = jnp.where(jax.nn.one_hot(y, n_classes, dtype=bool), jnp.zeros_like(in_set), in_set)
-        size_probability = jnp.zeros_like(in_set).at[:, 0].set(1)
+        wrong_in_set = jnp.where(jax.nn.one_hot(y, n_classes, dtype=bool), jnp.zeros_like(in_set), in_set)
+        n_wrong_probability = jnp.zeros_like(in_set).at[:, 0].set(1)  # column k: k wrong classes
         for c in range(n_classes):
-            p = wrong_classes[:, c : c + 1]
-            one_fewer = jnp.concatenate([jnp.zeros_like(p), size_probability[:, :-1]], axis=1)
-            size_probability = size_probability * (1 - p) + one_fewer * p
-        return holds_truth * jnp.sum(size_probability * self.by_size.astype(mass.dtype), axis=1)
+            p = wrong_in_set[:, c : c + 1]
+            one_fewer = jnp.concatenate([jnp.zeros_like(p), n_wrong_probability[:, :-1]], axis=1)
+            n_wrong_probability = n_wrong_probability * (1 - p) + one_fewer * p
+        # A set that holds the truth and k wrong classes is of size k + 1, whose utility is ``by_size[k]``.
+        return holds_truth * jnp.sum(n_wrong_probability * self.by_size.astype(mass.dtype), axis=1)
 
 
 def as_loss(loss: str | Callable[..., Any], y: Array, weight: Array, n_classes: int, key: jax.Array) -> Any:
     """Return ``loss``, a name in `LOSSES` or a user's function of (answer, y, weight), as a callable that is a pytree.
 
-    For "auc", ``key`` draws pairs of rows; ``y`` has the rows' classes, ``weight`` their weights. ``n_classes`` is the
-    number of classes.
+    For "auc", ``key`` draws pairs of rows of the classes ``y`` by ``weight``.
     """
     if not isinstance(loss, str):
         if not callable(loss):
@@ -696,6 +691,6 @@ def _read_out(answer: PyTree, readout: str) -> Array:
 def _mean(values: Float[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
     """Return the mean of ``values`` by ``weight``; a row of weight 0 may hold NaN."""
     # Values of padding rows may be NaN, and must not reach the gradient.
-    weighed = jnp.where(weight > 0, values, jnp.zeros_like(values))
+    values_or_zero = jnp.where(weight > 0, values, jnp.zeros_like(values))
     weight = weight.astype(values.dtype)
-    return jnp.sum(weighed * weight) / jnp.sum(weight)
+    return jnp.sum(values_or_zero * weight) / jnp.sum(weight)

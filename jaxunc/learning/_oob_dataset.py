@@ -223,10 +223,7 @@ class RowSettings(NamedTuple):
 
 
 def make_oob_dataset(model: Any, forest: Forest, X: InstancesLike, y: LabelsLike, **settings: Any) -> OobDataset:
-    """Make the data set as `oob_dataset` does, of a ``model`` and the ``forest`` that was read from it.
-
-    ``settings`` are fields of `RowSettings`.
-    """
+    """Make the data set as `oob_dataset` does, of a model and its forest; ``settings`` are fields of `RowSettings`."""
     source, counts, sample_weight, groups, tree_mask, n_folds, max_rows, random_state, allow_leaks = RowSettings(
         **settings
     )
@@ -240,7 +237,6 @@ def make_oob_dataset(model: Any, forest: Forest, X: InstancesLike, y: LabelsLike
     table: Any = X if is_sparse(X) else plain_table(X)
     if not table.shape:
         raise TypeError(f"X={X!r:.60} is no table; pass instances [instances features].")
-    X = table
     labels = forest.class_labels
     position = class_positions(labels, y)
     n_rows = table.shape[0]
@@ -254,8 +250,8 @@ def make_oob_dataset(model: Any, forest: Forest, X: InstancesLike, y: LabelsLike
     group_numbers = None
     if source != "held_out":  # no leaf counts labels of held-out rows
         # Encoding refuses what scikit-learn would refuse, with the name of the column.
-        group_numbers = rows_together(encode_rows(X, forest.trees.columns).values, position, groups, weight=weight)
-    data = LabelledData(X, as_labels(y), position, weight, sample_weight is not None, rows, group_numbers)
+        group_numbers = rows_together(encode_rows(table, forest.trees.columns).values, position, groups, weight=weight)
+    data = LabelledData(table, as_labels(y), position, weight, sample_weight is not None, rows, group_numbers)
     if source == "cross_fit":
         row_counts = count_cross_fitted(model, forest, data, counts, n_folds, random_state)
     elif source == "oob":
@@ -270,10 +266,7 @@ def make_oob_dataset(model: Any, forest: Forest, X: InstancesLike, y: LabelsLike
 
 
 def _choose_source(model: Any, source: Source, n_trees: int) -> Source:
-    """Return ``source``, or for "auto" a source that is chosen by model and ``n_trees``, the number of its trees.
-
-    Raises a ValueError if the model does not allow the source.
-    """
+    """Return ``source``, or for "auto" one that suits model and ``n_trees``; raise a ValueError for an unfit one."""
     if isinstance(model, Forest):
         if source in ("auto", "leave_one_out", "held_out"):
             return "leave_one_out" if source == "auto" else source
@@ -298,10 +291,10 @@ def _choose_source(model: Any, source: Source, n_trees: int) -> Source:
 
 
 def _make_dataset(row_counts: UnseenCounts, source: str, y: np.ndarray, weight: np.ndarray) -> OobDataset:
-    """Return the data set of the rows that have a tree; warn of rows that have none, and leave them out.
+    """Return the data set of the rows that some tree counts for; warn of other rows, and leave them out.
 
-    ``row_counts`` has the counts of the rows, which ``source`` made; ``y [rows]`` has the rows' classes, and
-    ``weight [rows]`` their weights. Raises a ValueError if no row has a tree.
+    ``source`` made ``row_counts``; ``y [rows]`` has the rows' classes, and ``weight [rows]`` their weights. Raises a
+    ValueError if no row is left.
     """
     forest = row_counts.forest
     if row_counts.mask is not None and not (has_tree := np.any(row_counts.mask, axis=1)).all():
@@ -320,7 +313,7 @@ def _make_dataset(row_counts: UnseenCounts, source: str, y: np.ndarray, weight: 
             groups=None if row_counts.groups is None else row_counts.groups[has_tree],
         )
     row_histograms = make_histograms(row_counts.table, row_counts.code, row_counts.mask)
-    pad = lambda array: jnp.asarray(padded_rows(np.asarray(array), len(row_histograms.code)))
+    pad = lambda array: jnp.asarray(padded_rows(np.asarray(array), len(row_histograms.code)))  # as the histograms are
     routed = None
     if row_counts.X is not None:
         routed = RoutedRows(forest, pad(row_counts.X), None if row_counts.mask is None else pad(row_counts.mask))
@@ -342,12 +335,12 @@ def _make_dataset(row_counts: UnseenCounts, source: str, y: np.ndarray, weight: 
 def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> UnseenCounts:
     """Return the counts of each row's leaves in the trees that have the row out of bag.
 
-    ``counts`` is "inbag", or "both" for out-of-bag counts beside the in-bag ones; out-of-bag counts are less the row's
-    own group.
+    ``counts`` is "inbag", or "both" for out-of-bag counts, less the row's own group, beside the in-bag ones.
     """
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.group_numbers)
     ungrouped = ungrouped_mask(model, len(data.y), data.X, data.y)
     check_enough_unseen(mask, ungrouped, data.position, forest.class_labels, data.weight)
+    # As many trees for rows of each class: else combiners would read the class from the number of trees.
     row_mask = even_out_trees(mask, data.position, forest.n_classes, data.weight)[data.rows]
     if counts == "inbag":
         codes = look_up_codes(forest, find_leaves(forest, data))
@@ -360,11 +353,12 @@ def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str
     forest = forest.with_count_set("oob", oob_counts.forest)
     weight = None if oob_counts.sample_weight is None else np.asarray(oob_counts.sample_weight)
     row_counts = UnseenCounts(forest, BOTH, *look_up_codes(forest.reading(BOTH), leaves), row_mask)
-    # Of the two sets side by side only the second, the out-of-bag counts, holds the row's label: `first` is n_classes.
+    # Of the two sets side by side only the second, the out-of-bag counts, holds the row's label.
+    first = forest.n_classes
     if data.groups is not None:
-        return _subtract_group(row_counts, data, all_leaves, weight, forest.n_classes, mask)
+        return _subtract_group(row_counts, data, all_leaves, weight, first, mask)
     weight = None if weight is None else weight[data.rows]
-    return _subtract_label(row_counts, data.position[data.rows], weight, forest.n_classes)
+    return _subtract_label(row_counts, data.position[data.rows], weight, first)
 
 
 def count_cross_fitted(
@@ -372,8 +366,8 @@ def count_cross_fitted(
 ) -> UnseenCounts:
     """Return the counts of each row's leaves in a forest that is grown, with the model's parameters, on other folds.
 
-    ``n_folds`` folds are drawn by ``random_state``. Learned combiners will be bound to ``forest``, that of ``model``
-    itself. ``counts`` is "inbag", or "both" for out-of-bag counts beside the in-bag ones.
+    ``n_folds`` folds are drawn by ``random_state``. Learned combiners will be bound to ``forest``, that of ``model``.
+    ``counts`` is "inbag", or "both" for out-of-bag counts beside the in-bag ones.
     """
     if counts == "both" and not has_bags(model):
         raise ValueError(
@@ -382,9 +376,9 @@ def count_cross_fitted(
     folds = _draw_folds(data, n_folds, random_state)
     take_rows = _row_taker(data.X)
     count_sets = BOTH if counts == "both" else (DEFAULT_COUNTS,)
-    tables = []
-    codes = np.zeros((len(data.y), forest.n_trees), np.int64)
-    n_before = 0  # entries of the tables before
+    tables = []  # by fold; they will stand one below the other
+    codes = np.zeros((len(data.y), forest.n_trees), np.int64)  # indices in the tables of all folds
+    n_before = 0  # number of entries in the tables of the folds before
     for k, (train, held_out) in enumerate(folds):
         weights = None if data.weights is None else data.weights[train]
         train_rows = LabelledRows(take_rows(train), data.y[train], weights, data.group_numbers[train])
@@ -397,7 +391,7 @@ def count_cross_fitted(
             fold_forest = fold_forest.with_count_set("oob", oob_counts.forest)
         leaves = find_leaves(fold_forest, data._replace(X=take_rows(held_out), rows=np.arange(len(held_out))))
         table, code = look_up_codes(fold_forest.reading(count_sets), leaves)
-        codes[held_out] = code + n_before  # the folds' tables will stand one behind the other
+        codes[held_out] = code + n_before
         tables.append(table)
         n_before += len(table)
     table_of_all, index = distinct_rows(np.concatenate(tables))
@@ -409,7 +403,7 @@ def count_cross_fitted(
 
 
 def _draw_folds(data: LabelledData, n_folds: int, random_state: Any) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the folds of a cross-fitting: for each (rows to grow a forest on, rows that it is to answer), positions.
+    """Return for each fold of a cross-fitting the positions (rows to grow a forest on, rows that it is to answer).
 
     Folds are drawn by ``random_state``. Rows of a group are in the same fold, and rows of weight 0 in none. Raises a
     ValueError if the other rows, or their groups, are fewer than ``n_folds``.
@@ -432,10 +426,8 @@ def _draw_folds(data: LabelledData, n_folds: int, random_state: Any) -> list[tup
     # Stratified only where every class has a row for each fold: else scikit-learn warns.
     fold_class = StratifiedKFold if np.bincount(classes).min() >= n_folds else KFold
     splits = fold_class(n_folds, shuffle=True, random_state=random_state).split(np.zeros(len(first_rows)), classes)
-    return [
-        (_rows_of_groups(first_rows[train], data.groups), _rows_of_groups(first_rows[held_out], data.groups))
-        for train, held_out in splits
-    ]
+    with_groups = lambda positions: _rows_of_groups(first_rows[positions], data.groups)
+    return [(with_groups(train), with_groups(held_out)) for train, held_out in splits]
 
 
 def _row_taker(X):
@@ -453,17 +445,14 @@ def _row_taker(X):
 
 
 def _rows_of_groups(rows: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
-    """Return the positions of all rows in the groups of some ``rows``; without groups (None) ``rows`` themselves.
-
-    ``groups`` has the number of each row's group.
-    """
+    """Return the positions of all rows in the ``groups [rows]`` of some ``rows``; for None ``rows`` themselves."""
     return rows if groups is None else np.flatnonzero(np.isin(groups, groups[rows]))
 
 
 def _fit_copy(model: Any, rows: LabelledRows, *, seed: int) -> Any:
     """Return a copy of a scikit-learn ``model``, fitted to ``rows``.
 
-    If the model's random state is None, the copy's is ``seed``, so that the same call learns the same numbers.
+    Its random state is ``seed`` in place of None, so that the same call learns the same numbers.
     """
     from sklearn.base import clone
 
@@ -477,8 +466,7 @@ def _fit_copy(model: Any, rows: LabelledRows, *, seed: int) -> Any:
 def count_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> UnseenCounts:
     """Return the counts of each row's leaves in all trees; raise a `KnownRowsError` for rows of the forest's sample.
 
-    With ``allow_leaks`` rows are not checked. ``counts`` is "inbag", or "both" for out-of-bag counts beside the in-bag
-    ones.
+    ``allow_leaks`` lets such rows pass. ``counts`` is "inbag", or "both" for out-of-bag counts beside the in-bag ones.
     """
     count_sets = BOTH if counts == "both" else (DEFAULT_COUNTS,)
     leaves = find_leaves(forest, data)
@@ -498,7 +486,7 @@ def count_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -
     """Return the counts of each row's leaves, less the row itself, or less its whole group.
 
     ``tree_mask [rows trees]`` says which trees count which row, for all rows of the data; None: all trees count all.
-    ``counts`` must be "inbag". Raises a ValueError unless the leaves that rows reach count them already.
+    ``counts`` must be "inbag". Raises a ValueError unless the leaves of rows count them.
     """
     if counts != "inbag":
         raise ValueError("a Forest has one kind of counts; counts='both' needs a model with a bootstrap.")
@@ -514,8 +502,8 @@ def count_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -
     row_counts = UnseenCounts(forest, (DEFAULT_COUNTS,), *look_up_codes(forest, leaves), row_mask)
     classes = data.position[data.rows]
     weight = data.weight[data.rows]
-    class_counts = row_counts.table[row_counts.code, classes[:, None]]
-    # Of a leaf that did not count the row, subtraction would make a negative count.
+    class_counts = row_counts.table[row_counts.code, classes[:, None]]  # of each row's class in its leaves
+    # A count below the row's weight, but for rounding, cannot hold the row: subtraction would make it negative.
     lacks_row = class_counts < weight[:, None] * (1 - 1e-6)
     if row_mask is not None:
         lacks_row &= row_mask
@@ -535,8 +523,8 @@ def _subtract_label(
 ) -> UnseenCounts:
     """Return ``row_counts`` with each row's weight subtracted from the count of its class, in all its leaves.
 
-    The counts of classes are the table's columns from ``first`` on. ``classes [rows]`` has the class of each row, and
-    ``weight [rows]`` its weight (None: 1).
+    The counts to change are the table's columns from ``first`` on, one for each class. ``classes [rows]`` has the class
+    of each row, and ``weight [rows]`` its weight (None: 1).
     """
     n_classes = row_counts.table.shape[1] - first
     if weight is None:
@@ -544,9 +532,9 @@ def _subtract_label(
         weight_index = np.zeros(len(classes), np.int64)
     else:
         weights, weight_index = np.unique(weight, return_inverse=True)
-    n_keys = n_classes * len(weights)
-    # (count vector, class, weight) as one integer: each combination is subtracted once. Keys outside of the mask may
-    # get the position of another key, which is never read.
+    n_keys = n_classes * len(weights)  # of each count vector
+    # (count vector, class, weight) as one integer, of each row in each tree: each combination is subtracted once. Keys
+    # outside of the mask may get the position of another key, which is never read.
     key = row_counts.code.astype(np.int64) * n_keys + (classes * len(weights) + weight_index)[:, None]
     used_keys = key.ravel() if row_counts.mask is None else key[row_counts.mask]
     if len(row_counts.table) * n_keys <= 2**24:  # a table of all keys costs less than sorting the keys
@@ -577,16 +565,16 @@ def _subtract_group(
 ) -> UnseenCounts:
     """Return ``row_counts`` less what each row's group adds to the counts of the row's leaves.
 
-    The counts of classes are the table's columns from ``first`` on. The other arguments are of all rows of the data:
-    ``leaves [rows trees]`` has the leaf of each row in each tree, and ``weight [rows]`` the row's weight (None: 1).
-    ``mask [rows trees]`` is True where the tree counts the row (None: everywhere).
+    The counts to change are the table's columns from ``first`` on, one for each class. The other arguments are of all
+    rows of the data: ``leaves [rows trees]`` has the leaf of each row in each tree, and ``weight [rows]`` the row's
+    weight (None: 1). ``mask [rows trees]`` is True where the tree counts the row (None: everywhere).
     """
     n_classes = row_counts.table.shape[1] - first
     weight = np.ones(len(data.y)) if weight is None else weight
     group_counts = GroupCounts.of(data.groups, leaves, data.position, weight, n_classes, mask)
-    tables = []
-    codes = np.empty(row_counts.code.shape, np.int64)
-    n_before = 0  # entries of the tables before
+    tables = []  # by tree; they will stand one below the other
+    codes = np.empty(row_counts.code.shape, np.int64)  # indices in the tables of all trees
+    n_before = 0  # number of entries in the tables of the trees before
     # Tree by tree, so that no array holds the vectors of all rows in all trees.
     for t in range(row_counts.code.shape[1]):
         vectors = row_counts.table[row_counts.code[:, t]]
@@ -601,9 +589,6 @@ def _subtract_group(
 
 
 def _values_to_route(forest: Forest, data: LabelledData) -> np.ndarray | None:
-    """Return the features of the rows to learn from, ``[rows features]``, to be routed at every step.
-
-    Return None for sparse rows, which are not routed again.
-    """
+    """Return the features ``[rows features]`` of the rows to learn from, to be routed at every step; None if sparse."""
     values = encode(forest, data)
     return None if isinstance(values, SparseRows) else values

@@ -58,8 +58,8 @@ def check_held_out(
 ) -> None:
     """Raise a `KnownRowsError`, which ends in ``advice``, if a forest with in-bag counts seems grown on these rows.
 
-    ``X`` and ``y`` are the rows and their labels. ``model`` is the fitted model, or the ``forest`` itself. Warns if
-    only the sizes or labels of leaves suggest that the rows grew the forest. Rows of weight 0 are not looked at.
+    ``X`` and ``y`` are the rows and their labels; those of weight 0 are not looked at. ``model`` is the fitted model,
+    or the ``forest`` itself. Warns if only the sizes or labels of leaves suggest that the rows grew the forest.
     """
     y = as_labels(y)
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
@@ -81,9 +81,8 @@ def check_held_out(
 def find_leak(model: Any, forest: Forest, data: LabelledData, table, code, leaves) -> str | None:
     """Return evidence, as text for a message, that a forest was grown on ``data.rows``; None without evidence.
 
-    ``model`` is the fitted model, or the forest itself. ``leaves [rows trees]`` are the leaves of these rows, as
-    `find_leaves` returns them; ``table`` and ``code`` are what `look_up_codes` makes of the leaves. Warns if the
-    evidence is too weak to refuse the rows.
+    ``model`` is the fitted model, or the forest itself. ``leaves`` are those of these rows by `find_leaves`, and
+    ``table`` and ``code`` those of the leaves by `look_up_codes`. Warns if the evidence is too weak to refuse the rows.
     """
     position = data.position[data.rows]
     class_counts = table[code, position[:, None]]
@@ -94,7 +93,7 @@ def find_leak(model: Any, forest: Forest, data: LabelledData, table, code, leave
         return "they give the leaves just their counts"
     bags = not isinstance(model, Forest) and has_bags(model)
     if bags and getattr(model, "_n_samples", None) == len(data.y):  # they may be the sample in its order
-        leaf_size = table[:, : forest.n_classes].sum(axis=1)[code]
+        leaf_size = table[:, : forest.n_classes].sum(axis=1)[code]  # by in-bag counts, which stand first
         class_share = class_counts / np.maximum(leaf_size, np.finfo(float).tiny)
         if _are_answered_best_in_bags(class_share, oob_mask(model, len(data.y))[data.rows]):
             return "the trees whose bags hold them answer them best"
@@ -112,15 +111,16 @@ def find_leak(model: Any, forest: Forest, data: LabelledData, table, code, leave
 def _give_these_counts(forest: Forest, data: LabelledData, values, distinct) -> bool:
     """Return whether the forest's counts are those of all rows of the data, or those of the distinct rows.
 
-    ``values [rows features]`` are the encoded rows to learn from, ``data.rows``, and ``distinct`` has the positions in
-    ``values`` of rows that equal no earlier one.
+    ``values [rows features]`` are the encoded ``data.rows``, and ``distinct`` has the positions among them of rows that
+    equal no earlier one.
     """
     all_rows = Encoded(encode(forest, data.all_rows()), missing=True)
     if counts_agree(forest, count_leaves(forest, all_rows, data.y, sample_weight=data.weights)):
         return True
+    # Distinct rows are known of `data.rows` alone, which may be a part of the data.
     holds_copies = len(distinct) < len(data.rows)
-    reads_all_rows = len(data.rows) == len(data.y)
-    if not (holds_copies and reads_all_rows):
+    has_all_rows = len(data.rows) == len(data.y)
+    if not (holds_copies and has_all_rows):
         return False
     return counts_agree(forest, count_leaves(forest, Encoded(values[distinct], missing=True), data.y[distinct]))
 
@@ -129,20 +129,18 @@ def _are_answered_best_in_bags(class_share, is_out_of_bag) -> bool:
     """Return whether trees give rows in their bags a larger share of the true class than rows out of bag.
 
     ``class_share [rows trees]`` is the share of the row's class in the row's leaf; ``is_out_of_bag`` is of the same
-    shape. The difference must be more than `BAG_ERRORS` standard errors; for new rows, or rows in another order, it is
-    chance.
+    shape. For new rows, or rows in another order, the difference is chance: within `BAG_ERRORS` standard errors.
     """
     gap = class_share[~is_out_of_bag].mean() - class_share[is_out_of_bag].mean()
-    share = is_out_of_bag.mean()
+    oob_share = is_out_of_bag.mean()
     # The standard error of a difference of means, of n s and n (1-s) numbers, is σ / √(n s (1-s)).
-    return bool(gap > BAG_ERRORS * class_share.std() / np.sqrt(class_share.size * share * (1 - share)))
+    return bool(gap > BAG_ERRORS * class_share.std() / np.sqrt(class_share.size * oob_share * (1 - oob_share)))
 
 
 def find_leak_in_forest(model: Any, forest: Forest, rows: RowLeaves) -> str | None:
     """Return evidence, as text for a message, that a forest was grown on many of these rows; None without evidence.
 
-    The forest holds the counts of the rows that grew it. ``model`` is the fitted model if its bags are known, else
-    None.
+    The forest has in-bag counts. ``model`` is the fitted model if its bags are known, else None.
     """
     if (halfway := count_halfway_tests(forest.trees, rows.values)) is not None:
         n_halfway, n_tests = halfway
@@ -155,15 +153,12 @@ def find_leak_in_forest(model: Any, forest: Forest, rows: RowLeaves) -> str | No
 
 
 def counts_agree(forest: Forest, other: Forest) -> bool:
-    """Return whether two forests of the same trees have equal counts, but for one factor for each class.
-
-    Class weights, and copies of the rows of a class, make such factors.
-    """
+    """Return whether two forests of the same trees have equal counts, but for a factor by class (class weights)."""
     counts = np.asarray(forest.counts, float).reshape(-1, forest.n_classes)
     other_counts = np.asarray(other.counts, float).reshape(-1, other.n_classes)
     if np.allclose(other_counts, counts, rtol=1e-6):
         return True
-    # A few leaves with many rows agree so well by chance.
+    # With a free factor, the counts of a class in a few leaves agree by chance.
     if np.min(np.sum(other_counts > 0, axis=0)) < FEW:
         return False
     class_factors = counts.sum(axis=0) / other_counts.sum(axis=0)
@@ -178,8 +173,7 @@ def count_halfway_tests(trees: Trees, values: np.ndarray | SparseRows) -> tuple[
     last bit. Only features whose values hardly repeat among the rows count, and these must be half of the tested
     features at least.
     """
-    # The seed is fixed, since whether rows are refused must not change from call to call.
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng(0)  # whether rows are refused must not change from call to call
     max_rows = WORK // 20  # so that these rows can walk through 20 trees at least
     if isinstance(values, SparseRows):  # they are made dense
         max_rows = min(max_rows, max(1000, DENSE_VALUES // values.shape[1]))
@@ -193,16 +187,18 @@ def count_halfway_tests(trees: Trees, values: np.ndarray | SparseRows) -> tuple[
     n_tests, n_halfway, by_chance = tally[:, is_usable]
     # Tests halfway beyond chance: `FEW` and 1 % of all at least, and more than one in half of the usable features.
     enough_tests = n_halfway.sum() - by_chance.sum() >= max(FEW, 0.01 * n_tests.sum())
-    enough_features = 2 * np.sum(n_halfway - by_chance > 1) >= np.sum(is_usable) >= np.sum(is_tested) / 2
-    return (int(n_halfway.sum()), int(n_tests.sum())) if enough_tests and enough_features else None
+    in_half_of_features = 2 * np.sum(n_halfway - by_chance > 1) >= np.sum(is_usable)
+    half_is_usable = np.sum(is_usable) >= np.sum(is_tested) / 2
+    is_leak = enough_tests and in_half_of_features and half_is_usable
+    return (int(n_halfway.sum()), int(n_tests.sum())) if is_leak else None
 
 
 def _tally_tests(trees: Trees, keys: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     """Return three numbers for each feature, ``[3 features]``, of the tests that have rows on both sides.
 
     The numbers are: how many such tests there are; how many of them lie halfway between two rows; and how many would
-    lie so by chance. ``keys [rows features]`` are order keys. If rows are many, they walk through a part of the trees
-    alone, which ``draw`` chooses.
+    lie so by chance. ``keys [rows features]`` are order keys, integers in the order of the float32 values. Many rows
+    walk only through trees that ``draw`` chooses.
     """
     rows = np.arange(len(keys))
     # Where values are rounded or repeat, two halves of the rows show how often midpoints agree by chance.
@@ -210,8 +206,8 @@ def _tally_tests(trees: Trees, keys: np.ndarray, draw: np.random.Generator) -> n
     tally = np.zeros((3, trees.n_features))
     n_tests, n_halfway, by_chance = tally  # views, by which ``tally`` is filled
     arrays = tuple(map(np.asarray, (trees.feature, trees.threshold, trees.child, trees.missing_right)))
-    n_walked = max(WORK // max(len(keys), 1), 1)
-    for t in draw.permutation(trees.n_trees)[:n_walked]:
+    n_trees_walked = max(WORK // max(len(keys), 1), 1)
+    for t in draw.permutation(trees.n_trees)[:n_trees_walked]:
         tree = tuple(array[t] for array in arrays)
         feature, threshold, *_ = tree
         edges = _find_edges(tree, keys, rows)
@@ -221,7 +217,7 @@ def _tally_tests(trees: Trees, keys: np.ndarray, draw: np.random.Generator) -> n
         np.add.at(n_halfway, tested_feature, is_halfway)
         # A difference of order keys is the number of float32 numbers between the edges, one of which is the midpoint.
         np.add.at(by_chance, tested_feature, MIDPOINT_CHANCE / (edges.high - edges.low))
-        if is_halfway.any():
+        if is_halfway.any():  # else there is nothing to explain by chance
             _add_repeats(by_chance, feature, _find_edges(tree, keys, half), _find_edges(tree, keys, other_half))
     return tally
 
@@ -229,8 +225,7 @@ def _tally_tests(trees: Trees, keys: np.ndarray, draw: np.random.Generator) -> n
 def _add_repeats(by_chance: np.ndarray, feature: np.ndarray, first: "_Edges", second: "_Edges") -> None:
     """Add `CHANCE` to ``by_chance [features]`` for each test with the same midpoint in both halves of the rows.
 
-    ``first`` and ``second`` are the edges of a tree's tests in each half. ``feature [nodes]`` has the feature that each
-    node tests.
+    ``first`` and ``second`` are the edges of a tree's tests in each half, and ``feature [nodes]`` the nodes' features.
     """
     test, first_index, second_index = np.intersect1d(first.test, second.test, return_indices=True)
     np.add.at(by_chance, feature[test], CHANCE * (first.middle[first_index] == second.middle[second_index]))
@@ -252,8 +247,8 @@ class _Edges(NamedTuple):
 def _find_edges(tree: tuple, keys: np.ndarray, rows: np.ndarray) -> _Edges:
     """Return the `_Edges` of a tree's tests for some rows: for each test, the nearest values on both sides.
 
-    ``tree`` has the arrays ``[nodes]`` feature, threshold (an order key), child and missing_right. ``keys [rows
-    features]`` are order keys, and ``rows`` are positions of the rows that walk.
+    ``tree`` has the arrays ``[nodes]`` feature, threshold (an order key), child (the left one) and missing_right.
+    ``keys [rows features]`` are order keys, and ``rows`` are positions of the rows that walk.
     """
     feature, threshold, child, missing_right = tree
     # Below and above all order keys: they stay where no row is on that side of a test.
@@ -265,13 +260,13 @@ def _find_edges(tree: tuple, keys: np.ndarray, rows: np.ndarray) -> _Edges:
         is_inner = child[node] != node
         rows, node = rows[is_inner], node[is_inner]
         key = keys[rows, np.maximum(feature[node], 0)]
-        is_missing = key == NAN_FIRST
+        is_missing = key == NAN_FIRST  # such a value is on no side of the threshold
         goes_right = np.where(is_missing, missing_right[node], key > threshold[node])
         is_left = ~goes_right & ~is_missing
         is_right = goes_right & ~is_missing
         np.maximum.at(low, node[is_left], key[is_left])
         np.minimum.at(high, node[is_right], key[is_right])
-        node = child[node] + goes_right
+        node = child[node] + goes_right  # the right child follows the left one
     test = np.flatnonzero((low > lowest) & (high < highest))
     return _Edges(test, low[test], high[test])
 
@@ -292,17 +287,17 @@ def find_leak_in_sizes(model: Any, values: np.ndarray | SparseRows, position: np
     show in how many. ``values [rows features]`` are encoded, ``position [rows]`` has the rows' classes.
     """
     tree_leaves = _reach_leaves(model, values)
-    without_bags = not has_bags(model)
     if not tree_leaves:
         return None
+    without_bags = not has_bags(model)
     n_classes = len(getattr(model, "classes_", ()))
     generator = np.random.default_rng(0)
     cells = [_number_cells(tree, leaf, position, n_classes, by_class=without_bags) for tree, leaf in tree_leaves]
-    count_smaller = lambda n_rows, size: np.sum(n_rows < size)
-    count_larger = lambda n_rows, size: np.sum(n_rows > size)
-    if _never_by_chance(count_smaller, cells, generator):
+    count_with_fewer = lambda n_rows, size: np.sum(n_rows < size)
+    count_with_more = lambda n_rows, size: np.sum(n_rows > size)
+    if _never_by_chance(count_with_fewer, cells, generator):
         return "every leaf gets at least as many of them as it was grown on"
-    if without_bags and _never_by_chance(count_larger, cells, generator):
+    if without_bags and _never_by_chance(count_with_more, cells, generator):
         return "no leaf gets more of them than it was grown on"
     return None
 
@@ -310,16 +305,16 @@ def find_leak_in_sizes(model: Any, values: np.ndarray | SparseRows, position: np
 def _reach_leaves(model: Any, values: np.ndarray | SparseRows) -> list[tuple[Any, np.ndarray]]:
     """Return (tree, leaf of each row in it ``[rows]``) for the trees of a scikit-learn model; [] for another model.
 
-    ``values [rows features]`` are the encoded rows. If there are many rows, the trees are a random subset, with a fixed
-    seed.
+    ``values [rows features]`` are the encoded rows. If they are many, the trees are some, drawn with a fixed seed.
     """
     trees = [getattr(estimator, "tree_", None) for estimator in getattr(model, "estimators_", [model])]
     if isinstance(model, Forest) or any(tree is None for tree in trees):
         return []
     tree_leaves = []
     rows: Any = values.matrix() if isinstance(values, SparseRows) else np.ascontiguousarray(values, np.float32)
-    n_walked = max(WORK // len(values), 1)
-    for t in np.random.default_rng(0).permutation(len(trees))[:n_walked]:
+    n_trees_walked = max(WORK // len(values), 1)
+    for t in np.random.default_rng(0).permutation(len(trees))[:n_trees_walked]:
+        # Trees of a bag may read some features alone.
         tree_rows = rows[:, model.estimators_features_[t]] if hasattr(model, "estimators_features_") else rows
         tree_rows = tree_rows if isinstance(values, SparseRows) else np.ascontiguousarray(tree_rows)
         tree_leaves.append((trees[t], trees[t].apply(tree_rows)))
@@ -348,13 +343,17 @@ def _never_by_chance(count_wrong: Any, cells: list[tuple], draw: np.random.Gener
     """
 
     def count_all(weight: np.ndarray | None) -> int:
+        """Return the number of wrong cells in all trees, where rows count by ``weight`` (None: once)."""
         return sum(count_wrong(np.bincount(cell, weight, len(size)), size) for cell, size in cells)
 
     if count_all(weight=None):
         return False
     n_rows = len(cells[0][0])
-    resampled = [count_all(np.bincount(draw.integers(0, n_rows, n_rows), minlength=n_rows)) for _ in range(DRAWS)]
-    mean, variance = np.mean(resampled), np.var(resampled)
+    n_wrong = []  # of each bootstrap sample
+    for _ in range(DRAWS):
+        times_drawn = np.bincount(draw.integers(0, n_rows, n_rows), minlength=n_rows)
+        n_wrong.append(count_all(times_drawn))
+    mean, variance = np.mean(n_wrong), np.var(n_wrong)
     if mean < RARE:
         return False
     if variance <= mean:  # Poisson: minus the logarithm of the probability of no wrong cell is the mean
@@ -386,7 +385,7 @@ def _find_leak_of_targets(model: Any, values: np.ndarray | SparseRows, y: np.nda
     subset = np.random.default_rng(0).permutation(len(y))[:MAX_ROWS]
     y = y[subset]
     n_equal = n_leaves = 0  # leaves of one row that hold the target of the row that reaches them, and all of them
-    n_equal_pairs = n_pairs = 0
+    n_equal_pairs = n_pairs = 0  # pairs of rows that share such a leaf: with equal targets, and all of them
     for tree, leaf in _reach_leaves(model, values[subset]):
         rows = np.flatnonzero(tree.n_node_samples[leaf] == 1)  # rows that reach a leaf of one row
         n_equal += int(np.sum(np.isclose(tree.value[leaf[rows], 0, 0], y[rows], rtol=1e-12, atol=0)))
@@ -408,12 +407,12 @@ def warn_of_seen(model: Any, values: np.ndarray | SparseRows, position: np.ndarr
     """
     subset = np.random.default_rng(0).permutation(len(values))[:MAX_ROWS]
     tree_leaves = _reach_leaves(model, values[subset])
-    if not tree_leaves or len(subset) < 2 * PARTS:
+    if not tree_leaves or len(subset) < 2 * PARTS:  # too few rows for a jackknife
         return
     jackknife_part = np.arange(len(subset)) % PARTS
     ratio, error = _ratio_of_sizes(tree_leaves, jackknife_part)
     bag_size = np.mean([tree.n_node_samples[0] for tree, _ in tree_leaves])
-    # The ratio that `_ratio_of_sizes` expects, solved for the share s.
+    # The share s of rows that are of the sample, by the ratio that `_ratio_of_sizes` expects.
     share = (1 + len(subset) / bag_size - ratio) / 2 * getattr(model, "_n_samples", bag_size) / len(subset)
     reason = f"their numbers in its leaves differ from the sample's by {ratio:.2f} of the least for new rows"
     is_suspect = ratio + DEVIATIONS * error < 1
@@ -437,8 +436,8 @@ def _ratio_of_sizes(tree_leaves: list[tuple], part: np.ndarray) -> tuple[float, 
     r"""Return a ratio, and its standard error: how far the numbers of rows in leaves are from the leaves' sizes.
 
     It is the distance over the least that is expected of new rows: 1 or more for these, up to chance, and less for rows
-    of the sample. ``tree_leaves`` has (tree, leaf of each row in it) for some trees. ``part [rows]`` has the number of
-    each row's part in a jackknife, which gives the standard error.
+    of the sample. ``tree_leaves`` is as `_reach_leaves` returns it. ``part [rows]`` has the number of each row's part
+    in a jackknife, which gives the standard error.
 
     Let n new rows reach a tree's leaves with probabilities p, in counts c. For any fixed numbers k,
     :math:`E \sum (c - k)^2 \ge n (1 - \sum p^2)`: the ratio of both sides is 1 or more, up to chance. Here k is the
@@ -452,9 +451,10 @@ def _ratio_of_sizes(tree_leaves: list[tuple], part: np.ndarray) -> tuple[float, 
     for tree, leaf in tree_leaves:
         size = np.where(tree.children_left < 0, tree.n_node_samples, 0)
         counts = np.bincount(part * len(size) + leaf, minlength=PARTS * len(size)).reshape(PARTS, -1)
-        counts = _without_parts(counts)
+        counts = _without_parts(counts)  # c of the formula, ``[parts + 1, nodes]``
         n = counts.sum(axis=1)
-        distance += np.sum((counts - size * (n / size.sum())[:, None]) ** 2, axis=1)
+        scaled_size = size * (n / size.sum())[:, None]  # k of the formula
+        distance += np.sum((counts - scaled_size) ** 2, axis=1)
         # n (1 - Σ p²), without bias: the mean of c (c - 1) is n (n - 1) p².
         expected += n - np.sum(counts * (counts - 1), axis=1) / (n - 1)
     return _jackknife(distance / np.maximum(expected, 1))
@@ -465,7 +465,7 @@ def _ratio_of_labels(tree_leaves: list[tuple], part: np.ndarray, y: np.ndarray, 
 
     Leaves are those that a single row grew, whose label is the leaf's. The ratio is that to the least frequency that is
     expected of new rows: 1 or more for these, up to chance, and less for rows of the sample. ``tree_leaves`` and
-    ``part`` are as for `_ratio_of_sizes`; ``y [rows]`` has the rows' classes.
+    ``part`` are as for `_ratio_of_sizes`, and ``y [rows]`` are classes.
 
     Take the row that grew such a leaf, and two rows that reach it. Where two of the three share a label, the third has
     the odd label. If the two rows are new, each of the three is equally likely to have it; the leaf's row even more,
@@ -486,29 +486,23 @@ def _ratio_of_labels(tree_leaves: list[tuple], part: np.ndarray, y: np.ndarray, 
         np.add.at(counts, (part[rows], leaf_index, y[rows]), 1)
         counts = _without_parts(counts)
         label_of_leaf = tree.value[leaves, 0].argmax(axis=1)
-        same_label = np.take_along_axis(counts, label_of_leaf[None, :, None], axis=2)[:, :, 0]
-        odd_leaf += np.sum(n_pairs(counts).sum(axis=2) - n_pairs(same_label), axis=1)
-        odd_row += np.sum(same_label * (counts.sum(axis=2) - same_label), axis=1)
-    if odd_row[-1] < FEW_SPLIT:
+        n_same = np.take_along_axis(counts, label_of_leaf[None, :, None], axis=2)[:, :, 0]  # rows with that label
+        odd_leaf += np.sum(n_pairs(counts).sum(axis=2) - n_pairs(n_same), axis=1)
+        odd_row += np.sum(n_same * (counts.sum(axis=2) - n_same), axis=1)
+    if odd_row[-1] < FEW_SPLIT:  # too few pairs to tell
         return 1.0, 0.0
     # ``odd_row`` is twice ``odd_leaf`` if all three rows are equally likely to have the odd label.
     return _jackknife(2 * odd_leaf / np.maximum(odd_row, 1))
 
 
 def _without_parts(counts: np.ndarray) -> np.ndarray:
-    """Return the counts of the rows without each part, and last of all rows, ``[parts + 1, ...]``.
-
-    ``counts [parts ...]`` are those of the rows of each part.
-    """
+    """Return the counts without each part of rows, and last those of all; ``counts [parts ...]`` are those of parts."""
     all_counts = counts.sum(axis=0)
     return np.concatenate([all_counts - counts, all_counts[None]])
 
 
 def _jackknife(estimates: np.ndarray) -> tuple[float, float]:
-    """Return the last of ``estimates``, made from all rows, and its standard error by the jackknife.
-
-    Each other estimate is made from the rows without one part.
-    """
+    """Return the last of ``estimates``, and its standard error by the others, each made without a part of the rows."""
     *by_part, estimate = estimates  # the squared error is (P - 1)/P Σ (estimate of a part - their mean)², of P parts
     return estimate, math.sqrt((PARTS - 1) * np.var(by_part))
 
@@ -520,36 +514,37 @@ def _count_rows_in_bags(model: Any, rows: RowLeaves) -> int:
     row is not in that tree's bag. A row fits if some row of the sample is out of all these bags at once, which is rare
     by chance. Rows for which it is not rare are not compared; if few remain, the result is 0.
     """
-    is_outside = oob_mask(model, int(model._n_samples))
-    is_absent = rows.class_counts <= 0
-    n_sample = len(is_outside)
-    # Rows for which such a row of the sample exists by chance in at most one case of a hundred.
-    rare = np.flatnonzero(n_sample * is_outside.mean() ** is_absent.sum(axis=1) <= 0.01)
+    is_out_of_bag = oob_mask(model, int(model._n_samples))
+    is_absent = rows.class_counts <= 0  # whether a row's class is absent from its leaf, ``[rows trees]``
+    n_sample = len(is_out_of_bag)
+    # Candidates are rows for which such a row of the sample exists by chance in at most one case of a hundred.
+    candidates = np.flatnonzero(n_sample * is_out_of_bag.mean() ** is_absent.sum(axis=1) <= 0.01)
     # At most 50 · `WORK` pairs of such a row and a row of the sample are compared.
-    rare = np.random.default_rng(0).permutation(rare)[: max(50 * WORK // n_sample, 2 * FEW)]
-    if len(rare) < 2 * FEW:
+    candidates = np.random.default_rng(0).permutation(candidates)[: max(50 * WORK // n_sample, 2 * FEW)]
+    if len(candidates) < 2 * FEW:
         return 0
     # Number of trees that miss a row's class while a row of the sample is in their bag: 0 if it is the same row.
-    n_clashes = is_absent[rare].astype(np.float32) @ (~is_outside).astype(np.float32).T
-    return len(rare) if np.mean(n_clashes.min(axis=1) == 0) >= 0.98 else 0
+    n_clashes = is_absent[candidates].astype(np.float32) @ (~is_out_of_bag).astype(np.float32).T
+    return len(candidates) if np.mean(n_clashes.min(axis=1) == 0) >= 0.98 else 0
 
 
 def _share_no_leaf(forest: Forest, rows: RowLeaves) -> bool:
     """Return whether all rows are in leaves that count their class, and no two share a leaf that counts one instance.
 
-    Return False, too, if this may be chance (`CERTAINTY`). The probability that k new rows in n such leaves are all in
+    False, too, if this may be chance (`CERTAINTY`). The probability that k new rows in n such leaves are all in
     different leaves is at most exp(-k (k - 1)/(2 n)). The geometric mean of this bound over trees, times e, bounds the
     probability for all trees at once.
     """
     if (rows.class_counts <= 0).any():
         return False
     sizes = np.asarray(forest.count_table).sum(axis=1)
-    is_single = np.asarray(forest.trees.is_leaf) & (sizes[np.asarray(forest.code)] == 1)
-    exponents = []
+    is_single = np.asarray(forest.trees.is_leaf) & (sizes[np.asarray(forest.code)] == 1)  # ``[trees nodes]``
+    exponents = []  # by tree, k (k - 1)/(2 n)
     for t in range(forest.n_trees):
-        reached = rows.leaves[is_single[t, rows.leaves[:, t]], t]  # leaves of one instance, by row
-        n_reached = len(reached)
-        if len(np.unique(reached)) < n_reached:
+        leaves = rows.leaves[:, t]
+        single_leaves = leaves[is_single[t, leaves]]  # one for each row that is in a leaf of one instance
+        n_rows = len(single_leaves)
+        if len(np.unique(single_leaves)) < n_rows:
             return False
-        exponents.append(n_reached * (n_reached - 1) / (2 * max(is_single[t].sum(), 1)))
+        exponents.append(n_rows * (n_rows - 1) / (2 * max(is_single[t].sum(), 1)))
     return math.fsum(exponents) / len(exponents) >= CERTAINTY

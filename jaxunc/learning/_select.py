@@ -97,11 +97,10 @@ def select_combiner(
     weight = np.asarray(rows.weight, float)[: rows.n]
     # By fold, the weights of all rows, which are 0 outside of the fold.
     fold_weights = {k: np.where(fold_fits.fold == k, weight, 0) for k in range(fold_fits.fold.max() + 1)}
-    if loss == "auc":  # a fold of a single class has no pairs, and is passed over unless all are such
-        with_pairs = {
-            k: fold_weight for k, fold_weight in fold_weights.items() if len(np.unique(y[fold_weight > 0])) > 1
-        }
-        fold_weights = with_pairs or fold_weights
+    if loss == "auc":  # a fold of a single class has no pairs of rows, and is passed over unless all are such
+        has_pairs = lambda fold_weight: len(np.unique(y[fold_weight > 0])) > 1
+        folds_with_pairs = {k: fold_weight for k, fold_weight in fold_weights.items() if has_pairs(fold_weight)}
+        fold_weights = folds_with_pairs or fold_weights
     total_weight = sum(fold_weight.sum() for fold_weight in fold_weights.values())
     losses = {}
     loss_key = checked_key(key)
@@ -178,12 +177,13 @@ def _find_weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
     ``weight [rows]`` the weight of each row.
     """
     weights = np.full(len(log_shares), 1 / len(log_shares))
-    # The objective is concave in the weights, so expectation maximisation finds its only maximum.
+    # Expectation maximisation. The objective is concave in the weights, so it finds the only maximum; steps are cheap.
     for _ in range(200):
         log_terms = log_shares + np.log(weights)[:, None]
-        # Number of rows that each candidate is expected to account for, and the prior's rows beside them.
-        expected = np.exp(log_terms - np.logaddexp.reduce(log_terms, axis=0)) @ weight + PRIOR_ROWS
-        weights = expected / expected.sum()
+        # Probability that a row's class was drawn from a candidate's answer, ``[candidates rows]``.
+        responsibility = np.exp(log_terms - np.logaddexp.reduce(log_terms, axis=0))
+        n_rows = responsibility @ weight + PRIOR_ROWS
+        weights = n_rows / n_rows.sum()
     return weights
 
 
@@ -208,7 +208,7 @@ def fit_by_folds(
     def learn(
         family: tuple[Combiner, ...], train: OobDataset, starts: Sequence[Combiner | None], what: str
     ) -> list[FitResult]:
-        """Learn each combiner of ``family`` from the rows ``train``, from ``starts`` on; progress says ``what``."""
+        """Learn each combiner of ``family`` from the rows ``train``, from its start on; progress names it ``what``."""
         receiver = name_progress(progress, what)
         return [
             fit_combiner(combiner, train, loss=loss, key=jax.random.clone(fit_key), start=start, progress=receiver)
@@ -232,15 +232,15 @@ def fit_by_folds(
 
 
 def _best(fits: list[FitResult]) -> FitResult:
-    """Return the result with the least loss, on the rows learned from, among ``fits`` of one candidate."""
+    """Return the result with the least loss, on the rows that it was learned from, among ``fits`` of one candidate."""
     return min(fits, key=lambda fitted: fitted.loss)
 
 
 def _fold_groups(rows: OobDataset, n_folds: int | None, key: jax.Array) -> np.ndarray:
-    """Draw the number of a fold for each row ``[rows]``, the same for all rows of a group.
+    """Draw the number of a fold for each row ``[rows]``, the same for all rows of a group; 0 for rows of weight 0.
 
-    None for ``n_folds`` means five folds, or two for many rows. Rows of weight 0 have the number 0. Raises a ValueError
-    if there are fewer rows of positive weight, or fewer groups of them, than folds.
+    None for ``n_folds`` means five folds, or two for many rows. Raises a ValueError if there are fewer rows of positive
+    weight, or fewer groups of them, than folds.
     """
     weighted_rows = np.flatnonzero(np.asarray(rows.weight, float)[: rows.n])
     if n_folds is None:
@@ -253,8 +253,9 @@ def _fold_groups(rows: OobDataset, n_folds: int | None, key: jax.Array) -> np.nd
     if n_folds > len(first):
         raise ValueError(f"n_folds={n_folds} is more than there are groups of rows, {len(first)}; pass fewer folds.")
     fold = np.zeros(rows.n, int)
-    # Whole groups, by their first rows' labels: what is learned is judged by rows of other groups.
-    fold[weighted_rows] = _draw_folds(np.asarray(rows.y)[weighted_rows][first], n_folds, key)[group]
+    # A fold for each group, by the class of its first row: what is learned is judged by rows of other groups.
+    fold_of_group = _draw_folds(np.asarray(rows.y)[weighted_rows][first], n_folds, key)
+    fold[weighted_rows] = fold_of_group[group]
     return fold
 
 

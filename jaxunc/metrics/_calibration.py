@@ -1,7 +1,4 @@
-"""Accuracy, proper scores of probabilities, and calibration: of predictions with confidence p, a share p is right.
-
-Calibration error and reliability curve use the same bins of confidence, with exact sums.
-"""
+"""Accuracy, proper scores of probabilities, and calibration: of predictions with confidence p, a share p is right."""
 
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -55,8 +52,8 @@ def accuracy(class_scores: Real[Array | np.ndarray, "instances classes"], y: Lab
 
     Notes
     -----
-    Scores that are all -inf (every class vetoed) are a tie. Under a trace NaN and labels that are no class give NaN.
-    NumPy's 64-bit numbers are compared as they are, on the host. Hits are counted as integers, exactly. Gradient: 0.
+    Scores that are all -inf are a tie. NumPy's 64-bit numbers are compared without rounding to 32 bits. Under a trace
+    NaN and labels that are no class give NaN. Gradient: 0.
 
     References
     ----------
@@ -116,8 +113,8 @@ def brier_score(
 
     Notes
     -----
-    Under a trace labels that are no class give NaN. The sum over instances is compensated: for a million of them in
-    float32 it is as exact as for ten. Gradient: 2(p - [y = c])/n, smooth.
+    Under a trace labels that are no class give NaN. The sum over instances is compensated: a million of them in
+    float32 cost no digits. Gradient: 2(p - [y = c])/n; half of it with ``scale_by_half``.
 
     References
     ----------
@@ -140,8 +137,8 @@ def brier_score(
 def _brier_score(probs, y, scale):
     """Return `brier_score`, a scalar, of checked arguments, multiplied by ``scale``."""
     n_classes = probs.shape[-1]
-    distance = jnp.sum((probs - one_hot(y, n_classes).astype(probs.dtype)) ** 2, axis=-1)
-    return nan_unless_classes(scale * mean(distance), y, n_classes)
+    square_distance = jnp.sum((probs - one_hot(y, n_classes).astype(probs.dtype)) ** 2, axis=-1)
+    return nan_unless_classes(scale * mean(square_distance), y, n_classes)
 
 
 def log_loss(probs: Real[Array | np.ndarray, "instances classes"], y: Labels) -> Float[Array, ""]:
@@ -196,9 +193,8 @@ def log_loss(probs: Real[Array | np.ndarray, "instances classes"], y: Labels) ->
 def log_loss_from_logs(log_probs: Real[Array | np.ndarray, "instances classes"], y: Labels) -> Float[Array, ""]:
     r"""Return the `log_loss` from ``log_probs``, logarithms of probabilities, such as a combiner's ``log_probability``.
 
-    The loss is +inf if a class occurred whose logarithm is -inf. A row must hold logarithms of a distribution, within
-    0.001. All else is as for `log_loss`. Gradient: -1/n for the class that occurred, which makes it the loss to train
-    with.
+    The loss is +inf if a class occurred whose logarithm is -inf. Labels ``y`` and errors are as for `log_loss`.
+    Gradient: -1/n for the class that occurred, finite for any probability; so this is the loss to train with.
 
     Examples
     --------
@@ -226,10 +222,7 @@ def _log_loss_from_logs(log_probs, y):
 
 
 def _of_the_class(values, y):
-    """Return for each instance its value in the column of its class, from ``values [instances classes]``.
-
-    ``y [instances]`` holds the classes. Where ``y`` is no class the value is 0.
-    """
+    """Return for each instance the entry of ``values [instances classes]`` for its class ``y``; 0 if ``y`` is none."""
     return jnp.sum(jnp.where(one_hot(y, values.shape[-1]), values, 0.0), axis=-1)
 
 
@@ -247,8 +240,8 @@ def calibration_error(
 ) -> Float[Array, ""]:
     r"""Expected calibration error of the predicted class (top label), by bins of confidence; smaller is better.
 
-    With conf the largest probability of an instance, and acc whether its class is the true one, both averaged over the
-    :math:`n_b` instances of bin b:
+    Of the :math:`n_b` instances of bin b, conf is the mean of their largest probabilities, and acc the share whose true
+    class has the largest:
 
     .. math:: \ell_1: \sum_b \frac{n_b}{n} |acc_b - conf_b|, \qquad
               \ell_2: \sqrt{\sum_b \frac{n_b}{n} (acc_b - conf_b)^2}, \qquad
@@ -283,12 +276,11 @@ def calibration_error(
 
     Notes
     -----
-    Empty bins count nothing. The estimate is biased upwards, more so with few instances in a bin: compare only equal
-    n and B. Under a trace labels that are no class give NaN. Each bin's sum is compensated; cost O(n B), and a sort
-    with ``"quantile"``.
+    Empty bins are left out. The estimate is biased upwards, more so with few instances in a bin: compare it only at
+    equal n and B. Under a trace labels that are no class give NaN. Each bin's sum is compensated. Cost: O(n B), and a
+    sort with ``"quantile"``.
 
-    Gradient: that of the confidences with the bins as they are; 0 through a bin that is perfectly calibrated, and 0
-    altogether in ``"l2"`` if all are.
+    Gradient: that of the confidences, with the bins held fixed; 0 for those in a perfectly calibrated bin.
 
     References
     ----------
@@ -315,21 +307,21 @@ def _calibration_error(probs, y, n_bins, norm, strategy):
     excess = confidence - correct.astype(probs.dtype)
 
     def sums_of_bin(b):
-        """Return the sum of the excesses in bin ``b``, and the number of instances there."""
+        """Return the sum of ``excess`` in bin ``b``, and the number of instances there."""
         inside = bin_of == b
         return total(jnp.where(inside, excess, 0.0)), jnp.sum(inside, dtype=jnp.int32)
 
-    # Bin by bin, by exact sums: a scatter would add floats one by one.
-    gaps, sizes = lax.map(sums_of_bin, jnp.arange(n_bins, dtype=jnp.int32))
-    sizes = jnp.maximum(sizes, 1).astype(probs.dtype)
+    # A sum for each bin, which is compensated; a scatter would add plain floats. The sum is n_b (conf_b - acc_b).
+    excess_sums, sizes = lax.map(sums_of_bin, jnp.arange(n_bins, dtype=jnp.int32))
+    sizes = jnp.maximum(sizes, 1).astype(probs.dtype)  # no division by 0: the sum of an empty bin is 0
     if norm == "l1":
-        error = jnp.sum(jnp.abs(gaps)) / n
+        error = jnp.sum(jnp.abs(excess_sums)) / n
     elif norm == "max":
-        error = jnp.max(jnp.abs(gaps) / sizes)
+        error = jnp.max(jnp.abs(excess_sums) / sizes)
     else:
+        mean_square = jnp.sum(excess_sums / sizes * (excess_sums / n))
         # The root's slope is infinite at 0: there the gradient is 0 instead.
-        square = jnp.sum(gaps / sizes * (gaps / n))
-        error = jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), square)
+        error = jnp.where(mean_square > 0, jnp.sqrt(jnp.where(mean_square > 0, mean_square, 1.0)), mean_square)
     return nan_unless_classes(error, y, n_classes)
 
 
@@ -380,12 +372,12 @@ def reliability_curve(
 
     Notes
     -----
-    Empty bins have size 0 and no means: NaN. With K classes no confidence is below 1/K, so the lowest uniform bins are
-    empty. The gaps between the means, weighted by size, are the calibration error of the same bins. Under a trace
-    labels that are no class make all means NaN.
+    Empty bins have size 0, and NaN for means. With K classes no confidence is below 1/K, so the lowest uniform bins are
+    empty. The mean of \|acc - conf\|, weighted by size, is the ℓ₁ `calibration_error`. Under a trace labels that are no
+    class make all means NaN.
 
-    Hits are counted as integers and confidences added in two-float arithmetic; cost O(n B), and a sort with
-    ``"quantile"``. Gradient: of the confidences with the bins as they are; 0 of accuracies.
+    Cost: O(n B), and a sort with ``"quantile"``. Gradient: that of the confidences, with the bins held fixed; 0 for
+    the accuracies.
 
     References
     ----------
@@ -416,22 +408,19 @@ def _reliability_curve(probs, y, n_bins, strategy):
         hits = jnp.sum(inside & correct, dtype=jnp.int32)
         return total(jnp.where(inside, confidence, 0.0)), size, hits
 
-    # Bin by bin, by exact sums: a scatter would add floats one by one.
-    sums, size, hits = lax.map(sums_of_bin, jnp.arange(n_bins, dtype=jnp.int32))
+    # A sum for each bin, which is compensated; a scatter would add plain floats.
+    confidence_sums, size, hits = lax.map(sums_of_bin, jnp.arange(n_bins, dtype=jnp.int32))
 
     def mean_by_bin(sums):
         """Return sums ``[bins]`` divided by the sizes; NaN for empty bins."""
         means = jnp.where(size > 0, sums / jnp.maximum(size, 1).astype(probs.dtype), jnp.nan)
         return nan_unless_classes(means, y, probs.shape[1])
 
-    return ReliabilityCurve(mean_by_bin(sums), mean_by_bin(hits.astype(probs.dtype)), size)
+    return ReliabilityCurve(mean_by_bin(confidence_sums), mean_by_bin(hits.astype(probs.dtype)), size)
 
 
 def _checked_bins(n_bins: int, strategy: str) -> int:
-    """Return ``n_bins`` as an int, checked like ``strategy``.
-
-    Raises a TypeError unless it is an integer, a ValueError if it is below 1 or the strategy is unknown.
-    """
+    """Return ``n_bins`` as an int; raise a TypeError or ValueError if it is no integer ≥ 1, or ``strategy`` unknown."""
     check_one_of("strategy", strategy, ("uniform", "quantile"))
     check_integer("n_bins", n_bins, 1)
     return int(n_bins)
@@ -440,19 +429,16 @@ def _checked_bins(n_bins: int, strategy: str) -> int:
 def _binned(
     probs: Float[Array, "instances classes"], y: Int32[Array, "instances"], n_bins: int, strategy: str
 ) -> tuple[Float[Array, "instances"], Bool[Array, "instances"], Int32[Array, "instances"]]:
-    """Return for each instance its confidence, whether its most probable class is the true one, and its bin, from 0.
-
-    ``n_bins`` and ``strategy`` are as for `calibration_error`, and ``y`` holds the true classes.
-    """
+    """Return each instance's confidence, whether its most probable class is the true one ``y``, and its bin, from 0."""
     n = probs.shape[0]
     confidence = jnp.max(probs, axis=-1)
     if strategy == "uniform":
         # Rounded once from the exact quotients: a confidence of 0.3 then lies in the bin that ends at 0.3.
         edges = jnp.asarray(np.arange(1, n_bins) / n_bins, probs.dtype)
     else:
-        ranks = np.array([-(-b * n // n_bins) for b in range(1, n_bins)], dtype=int)  # ⌈b n / n_bins⌉, from 1
-        # The edges have no gradient: the bins count as fixed.
-        edges = jnp.sort(lax.stop_gradient(confidence))[ranks - 1]
+        ranks = np.array([-(-b * n // n_bins) for b in range(1, n_bins)], dtype=int)  # ⌈b n / n_bins⌉, counted from 1
+        edges = jnp.sort(lax.stop_gradient(confidence))[ranks - 1]  # in gradients the bins are held fixed
+    # The number of edges below a confidence: one that equals an edge lies in the bin that ends there.
     bin_of = jnp.sum(confidence[:, None] > edges[None, :], axis=1, dtype=jnp.int32)
     correct = lax.argmax(probs, axis=1, index_dtype=jnp.int32) == y
     return confidence, correct, bin_of

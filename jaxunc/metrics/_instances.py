@@ -39,8 +39,8 @@ def as_array(values, *, name: str, numbers: bool = True) -> Array | np.ndarray:
 def checked_labels(y, n_instances: int, n_classes: int, *, name: str = "y") -> Int32[Array, "instances"]:
     """Return the class indices ``y [instances]`` as int32, checked to be ``n_instances`` in [0, ``n_classes``).
 
-    Raises a TypeError for other types than integers and bools; a ValueError for other shapes, no instances, or other
-    values. The message calls the indices ``name``. Values of traced indices are not checked.
+    Raises a TypeError unless they are integers or bools, a ValueError if shape or values do not fit or there are none.
+    The message calls the indices ``name``. Values of traced indices are not checked.
     """
     y = as_array(y, name=name, numbers=False)
     remedy = "Turn other labels into indices: np.searchsorted(class_labels, labels)."
@@ -93,14 +93,15 @@ def checked_probabilities(prediction, *, name: str, logs: bool = False) -> Float
     prediction = as_array(prediction, name=name)
     check_columns(prediction, name=name)
     if is_concrete(prediction):
-        with np.errstate(over="ignore"):
-            values = np.exp(np.asarray(prediction)) if logs else np.asarray(prediction)
-        slack = max(_SLACK, values.shape[1] * float(jnp.finfo(float_dtype(prediction)).eps))
-        error = np.abs(values.sum(axis=1, dtype=np.float64) - 1)
-        if not (values.min(initial=0) >= -slack and error.max(initial=0) <= slack):
+        with np.errstate(over="ignore"):  # an infinite probability is refused below
+            probs = np.exp(np.asarray(prediction)) if logs else np.asarray(prediction)
+        # In half precision rounding may exceed the usual tolerance.
+        slack = max(_SLACK, probs.shape[1] * float(jnp.finfo(float_dtype(prediction)).eps))
+        error = np.abs(probs.sum(axis=1, dtype=np.float64) - 1)
+        if not (probs.min(initial=0) >= -slack and error.max(initial=0) <= slack):  # NaN is refused as well
             raise ValueError(
                 f"{name} must be {'logarithms of ' if logs else ''}probabilities, >= 0 and adding to 1 in each row; "
-                f"the smallest is {values.min():.6g}, and a row's sum is off by {error.max():.6g}. Class scores are no "
+                f"the smallest is {probs.min():.6g}, and a row's sum is off by {error.max():.6g}. Class scores are no "
                 f"probabilities: use the combiner's {'log_probability' if logs else 'probability'}."
             )
     return as_floats(prediction)
@@ -119,18 +120,15 @@ def one_hot(y: Int32[Array, "instances"], n_classes: int) -> Bool[Array, "instan
 
 
 def nan_unless_classes(value: Array, y: Int32[Array, "instances"], n_classes: int) -> Array:
-    """Return ``value``, or NaN if any label in ``y`` lies outside [0, ``n_classes``).
-
-    NaN stands for an error, which cannot be raised under a trace.
-    """
+    """Return ``value``, or NaN, in place of an error under a trace, if a label in ``y`` is not in [0, n_classes)."""
     return jnp.where(jnp.all((y >= 0) & (y < n_classes)), value, jnp.nan)
 
 
 def checked_scores(score, *, name: str) -> Real[Array, "..."]:
-    """Return scores as a JAX array, which sorts as they do; raise a ValueError, which calls them ``name``, for NaN.
+    """Return scores, or integers in the same order, as a JAX array.
 
     NumPy's 64-bit numbers, if JAX would cut them to 32 bits, become ranks among all entries, comparable over columns.
-    Values of traced scores are not checked.
+    Raises a ValueError, which calls the scores ``name``, for NaN; values of traced scores are not checked.
     """
     check_no_nan(score, name=name)
     if isinstance(score, np.ndarray) and jax.dtypes.canonicalize_dtype(score.dtype) != score.dtype:
@@ -140,16 +138,14 @@ def checked_scores(score, *, name: str) -> Real[Array, "..."]:
 
 
 def sort_key(score: Real[Array, "..."]) -> Integer[Array, "..."]:
-    """Return integers that sort as the scores do, so that comparisons are exact: XLA takes subnormal floats for 0.
-
-    Scores that are integers or bools stay as they are.
-    """
+    """Return integers in the order of the scores, so that comparisons are exact: XLA takes subnormal floats for 0."""
     if not jnp.issubdtype(score.dtype, jnp.floating):
         return score
     if score.dtype != jnp.float64:
         return order_key(score)
     bits = lax.bitcast_convert_type(score, jnp.int64)
-    return jnp.where(bits < 0, jnp.iinfo(jnp.int64).min - bits, bits)  # -0, whose bits are the least, becomes 0
+    # The bits of negative floats rise as the floats fall, and so are reversed; -0, whose bits are the least, becomes 0.
+    return jnp.where(bits < 0, jnp.iinfo(jnp.int64).min - bits, bits)
 
 
 def group_edges(keys: Integer[Array, "instances"]) -> tuple[Bool[Array, "instances"], Bool[Array, "instances"]]:
@@ -163,10 +159,9 @@ def group_edges(keys: Integer[Array, "instances"]) -> tuple[Bool[Array, "instanc
 def total(values: Float[Array, "instances"]) -> Float[Array, ""]:
     """Return the sum of the values, added by two-float arithmetic in a fixed order and rounded once.
 
-    The n values are summed in about √n columns side by side, and then the columns' sums one by one. Infinities and NaN
-    are added as usual. The gradient is that of a plain sum.
+    Infinities and NaN are added as usual. The gradient is that of a plain sum.
     """
-    # A single loop would have n steps, and a plain reduction no fixed order.
+    # About √n columns are summed side by side, and then their sums one by one, in 2 √n steps in place of n.
     n_columns = math.isqrt(values.shape[0]) + 1
     rows = jnp.pad(values, (0, -values.shape[0] % n_columns)).reshape(-1, n_columns)
     by_column = _added(TwoFloat(rows, jnp.zeros_like(rows)))

@@ -47,7 +47,8 @@ def interval_score(
     Notes
     -----
     Differences of NumPy's numbers are computed in float64, and then rounded, so that large targets lose nothing.
-    An infinite end gives an infinite score. Gradient: that of the formula, 0 in kinks where y meets an end.
+    An infinite end gives an infinite score. Gradient: that of the formula; where y meets an end, the mean of the
+    slopes on both sides.
 
     References
     ----------
@@ -112,7 +113,7 @@ def pinball_loss(
 
     Notes
     -----
-    Precision and gradient are as for `interval_score`.
+    Precision and gradient are as for `interval_score`, with a predicted quantile for an end.
 
     References
     ----------
@@ -133,7 +134,7 @@ def pinball_loss(
 @jit
 def _pinball(difference, levels):
     """Return the mean loss from targets less quantiles ``[instances levels]``, and the quantiles' ``levels``."""
-    # Infinite ends are quantiles at the levels 0 and 1, where a distance counts on one side alone: 0 times inf is 0.
+    # At the levels 0 and 1 quantiles may be infinite, and distances count on one side only: here 0 times inf is 0.
     above = jnp.where(levels > 0, difference, 0)
     below = jnp.where(levels < 1, difference, 0)
     return mean(jnp.maximum(levels * above, (levels - 1) * below).ravel())
@@ -195,8 +196,8 @@ def crps(
     if weights.shape != values.shape:
         raise ValueError(f"probs has shape {weights.shape}; expected {values.shape}, one for each of the values.")
     if is_concrete(weights):
-        checked = np.asarray(weights)
-        if not ((checked >= 0).all() and (np.abs(checked.sum(axis=1, dtype=np.float64) - 1) <= 1e-3).all()):
+        concrete = np.asarray(weights)
+        if not ((concrete >= 0).all() and (np.abs(concrete.sum(axis=1, dtype=np.float64) - 1) <= 1e-3).all()):
             raise ValueError("probs must be >= 0 and add to 1 in each row.")
     return _crps(difference, jnp.asarray(weights, difference.dtype))
 
@@ -210,31 +211,31 @@ def _crps(difference, shares):
     order = jnp.argsort(difference, axis=1)
     difference = jnp.take_along_axis(difference, order, axis=1)
     shares = jnp.take_along_axis(jnp.broadcast_to(shares, difference.shape), order, axis=1)
-    # Between two points F is constant: the integrand is F² below y, and (1 - F)² above. Where it is 0, as beyond the
-    # outermost points of a positive share, the points may be infinite, as may be two equal ones.
-    below = jnp.cumsum(shares, axis=1)[:, :-1]
-    has_above = jnp.cumsum(shares[:, ::-1], axis=1)[:, ::-1][:, 1:] > 0
+    # Between neighbouring points F is constant: there the integrand is F² below the target, and (1 - F)² above.
+    cdf = jnp.cumsum(shares, axis=1)[:, :-1]
+    # Summed from the other end, since 1 - F may be a rounding error in place of 0.
+    has_share_above = jnp.cumsum(shares[:, ::-1], axis=1)[:, ::-1][:, 1:] > 0
     low, high = difference[:, :-1], difference[:, 1:]
-    is_apart = (low < high) | jnp.isfinite(low)  # equal finite points keep the slopes of their distance
+    has_length = (low < high) | jnp.isfinite(low)  # between equal infinite points inf - inf would be NaN
 
-    def integral(integrand, bound, counts):
-        """Return the integrals between neighbouring points, on the side of the target that ``bound`` cuts out.
+    def integral(integrand, clip, is_positive):
+        """Return the integrals between neighbouring points on one side of the target, 0 where no ``is_positive``.
 
-        ``bound`` is `jnp.minimum` below the target, `jnp.maximum` above. Where ``counts`` is False, they are 0.
+        ``clip`` cuts the points off at the target: `jnp.minimum` for the side below, `jnp.maximum` above.
         """
-        length = jnp.where(counts & is_apart, bound(high, 0) - bound(low, 0), 0)
+        length = jnp.where(is_positive & has_length, clip(high, 0) - clip(low, 0), 0)
         return jnp.where(jnp.isinf(length), jnp.inf, integrand * length)  # infinite, also if F² underflows
 
-    integrals = integral(below**2, jnp.minimum, below > 0) + integral((1 - below) ** 2, jnp.maximum, has_above)
+    integrals = integral(cdf**2, jnp.minimum, cdf > 0) + integral((1 - cdf) ** 2, jnp.maximum, has_share_above)
+    # From a target outside all points to the nearest of them the integrand is 1.
     return mean(jnp.sum(integrals, axis=1) + jnp.maximum(difference[:, 0], 0) + jnp.maximum(-difference[:, -1], 0))
 
 
 def _checked(predicted: Any, y: Any, name: str) -> tuple[Any, Any]:
-    """Return checked ``predicted [instances k]`` and targets ``y [instances]`` as floats.
+    """Return ``predicted [instances k]`` and targets ``y [instances]`` as floats, in float64 if both are NumPy's.
 
-    They are in float64 if both are NumPy's, else in their precision, at least float32. Raises a ValueError if shapes do
-    not fit or there are no instances, and outside a trace for NaN or an infinite target. The message calls the
-    predictions ``name``.
+    Raises a ValueError if shapes do not fit or there are no instances, and outside a trace for NaN or an infinite
+    target. The message calls the predictions ``name``.
     """
     predicted = as_array(predicted, name=name)
     y = as_array(y, name="y")
@@ -247,6 +248,6 @@ def _checked(predicted: Any, y: Any, name: str) -> tuple[Any, Any]:
     check_no_nan(predicted, name=name)
     if is_concrete(y) and not np.isfinite(np.asarray(y)).all():
         raise ValueError("y holds NaN or infinite numbers; leave those rows out first.")
-    if isinstance(predicted, np.ndarray) and isinstance(y, np.ndarray):  # no difference of integers wraps
+    if isinstance(predicted, np.ndarray) and isinstance(y, np.ndarray):  # differences of integers would wrap
         return predicted.astype(np.float64), y.astype(np.float64)
     return as_floats(predicted), as_floats(y)

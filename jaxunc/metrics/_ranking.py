@@ -58,13 +58,12 @@ def auc(
 
     Notes
     -----
-    More than one column: classes that no instance has, or all have, are left out of the mean. Two columns are two
-    classes against the rest; that equals the area of their margin only if one column mirrors the other. Under a trace,
-    NaN and labels that are no class give NaN.
+    Columns of classes that no instance has, or all have, are left out of the mean. For two columns the result equals
+    the area of their margin only if one column mirrors the other. Under a trace NaN and labels that are no class give
+    NaN.
 
-    Computed by sorting, O(n log n). Pairs are counted by instance as integers and added in two-float arithmetic, so a
-    million instances in float32 cost no digits. Scores are compared exactly: integers as integers, subnormals too,
-    and NumPy's 64-bit numbers as they are; -0 and +0 tie. Less than 2³⁰ instances. Gradient: 0 (a step function).
+    Computed by sorting, O(n log n), for fewer than 2³⁰ instances; a million of them in float32 cost no digits. Scores
+    are compared exactly, NumPy's 64-bit numbers too; -0 and +0 tie. Gradient: 0 (a step function).
 
     References
     ----------
@@ -97,7 +96,7 @@ def _auc(score, y):
 def _auc_one_vs_rest(score, y):
     """Return `auc`, a scalar, of checked ``score [instances classes]`` and classes ``y``: the mean of areas by class.
 
-    A class that no instance has, or all have, is left out. The mean is NaN if no class is left.
+    A class that no instance has, or all have, is left out; if no class is left, the mean, 0/0, is NaN.
     """
     n_classes = score.shape[-1]
     areas = jax.vmap(lambda column, c: _area(column, y == c))(score.T, jnp.arange(n_classes, dtype=y.dtype))
@@ -115,7 +114,7 @@ def _area(score, positive):
     dtype = as_floats(score).dtype
     keys, positive = lax.sort((sort_key(score), positive), num_keys=1)
     negatives_before, negatives_through = _count_by_ties(keys, ~positive)
-    # Doubled, so that ties, which count one half, stay integers.
+    # Twice the negatives that an instance beats, a tied one counting a half: those below it, plus those not above it.
     twice_beaten = negatives_before + negatives_through
     twice_pairs = total(jnp.where(positive, twice_beaten, 0).astype(dtype))
     n_negative = negatives_through[-1]
@@ -178,13 +177,11 @@ def accuracy_rejection_curve(
 
     Notes
     -----
-    Equal certainties are kept or rejected in random order, in expectation: within such a group H grows linearly. So the
-    order of the instances does not matter, and equal certainties throughout give the accuracy at every point. H is
-    linear between whole numbers too; where t < 1 the accuracy is that of the most certain group. Under a trace NaN and
-    values of ``correct`` that are not 0 or 1 make the accuracies NaN.
+    Within a group of equal certainties H grows linearly, its expectation if they are rejected in random order. So the
+    order of the instances does not matter. H is linear between whole numbers too; where t < 1 the accuracy is that of
+    the most certain group. Under a trace NaN and values of ``correct`` that are not 0 or 1 make the accuracies NaN.
 
-    Computed by sorting, O(n log n); certainties are compared exactly, as in `auc`, and hits counted as integers, so
-    that a million instances in float32 cost no digits. Less than 2³⁰ instances. Gradient: 0 (a step function).
+    Cost, exactness and gradient are those of `auc`.
 
     References
     ----------
@@ -212,9 +209,8 @@ def risk_coverage_curve(
 
     .. math:: \mathrm{risk}(\gamma) = \frac{M(t)}{t}, \qquad t = \gamma n
 
-    Returns ``coverage`` (1/m, 2/m, …, 1) and ``risk``, each ``[points]``. ``certainty``, ``correct``, ``n_points`` (m),
-    errors, ties, exactness, cost and gradient are those of `accuracy_rejection_curve`. Wrong predictions are counted,
-    so that small risks keep their digits.
+    Returns ``coverage`` (1/m, 2/m, …, 1) and ``risk``, each ``[points]``; small risks keep their digits. ``certainty``,
+    ``correct``, ``n_points`` (m), errors and all else are as for `accuracy_rejection_curve`.
 
     References
     ----------
@@ -237,10 +233,9 @@ def area_under_risk_coverage(certainty: Real[Array | np.ndarray, "instances"], c
 
     .. math:: \frac1n \sum_{k=1}^n \mathrm{risk}(k/n)
 
-    The result is a scalar in [0, 1]: 0 if all predictions are right, 1 if all are wrong. If all certainties are equal,
-    it is the share of wrong ones. It depends both on how good the predictions are and on how well they are ranked:
-    compare certainties of the same predictions. The sum is compensated. ``certainty``, ``correct`` and all else are as
-    for `risk_coverage_curve`.
+    The result is a scalar in [0, 1]: 0 if all predictions are right, 1 if all are wrong, and the share of wrong ones if
+    all certainties are equal. It depends on the predictions as well as on their order: compare certainties of the same
+    predictions only. ``certainty``, ``correct`` and all else are as for `risk_coverage_curve`.
 
     References
     ----------
@@ -258,9 +253,8 @@ def area_under_risk_coverage(certainty: Real[Array | np.ndarray, "instances"], c
 def _share_by_coverage(certainty, correct, n_points, counted):
     """Return the shares of hits ``[points]`` among the j n/m most certain of n instances, for j = 1 … m.
 
-    ``certainty`` and ``correct`` are ``[instances]``. A hit has ``correct == counted``: a right answer if ``counted``
-    is 1, an error if it is 0. The number m is ``n_points``, or n if that is None. Raises the errors of
-    `accuracy_rejection_curve`.
+    A hit has ``correct == counted``: a right answer if ``counted`` is 1, an error if it is 0. The number m is
+    ``n_points``, or n if that is None. Raises the errors of `accuracy_rejection_curve`.
     """
     certainty = as_array(certainty, name="certainty")
     check_column(certainty, name="certainty", remedy="From probabilities take the largest of each row.")
@@ -279,16 +273,15 @@ def _share_by_coverage(certainty, correct, n_points, counted):
 
 @jit
 def _share_among_kept(certainty, correct, counted, last, fraction):
-    """Return the shares of hits ``[points]`` among the ``last + fraction`` most certain instances.
+    """Return the shares of hits ``[points]``, where ``correct == counted``, among the most certain instances.
 
-    ``certainty`` and ``correct`` are ``[instances]``. A hit has ``correct == counted``: a right answer if ``counted``
-    is 1, an error if it is 0. ``last [points]`` are whole numbers, and ``fraction [points]`` fractions of one instance.
-    Of a group of equal certainties the same share of each instance is kept.
+    For each point the ``last`` most certain ones are kept, and a ``fraction`` of the next. Of a group of equal
+    certainties the same share of each instance is kept.
     """
     dtype = fraction.dtype
     # The bitwise complement reverses the order of integers without overflow.
     keys, is_hit = lax.sort((~sort_key(certainty), correct == counted), num_keys=1)
-    # For the group of the last instance that is kept: hits before its start and up to its end, and its start and end.
+    # Of the group of ties that instance ``last`` is in: hits before its start and up to its end, and its start and end.
     hits_before, hits_through = (counts[last] for counts in _count_by_ties(keys, is_hit))
     start, end = (counts[last] for counts in _count_by_ties(keys, jnp.ones_like(is_hit)))
     # Within the group hits are spread evenly: its rate of hits times the number of its instances that are kept.
@@ -303,7 +296,7 @@ def _share_among_kept(certainty, correct, counted, last, fraction):
 def _count_by_ties(keys, is_counted):
     """Return for each sorted key the numbers of counted keys before its group of equal keys, and up to the group's end.
 
-    ``is_counted`` holds a bool for each of ``keys``: whether the key is counted.
+    ``is_counted`` holds for each of ``keys`` whether it is counted.
     """
     is_first, is_last = group_edges(keys)
     count = jnp.cumsum(is_counted, dtype=jnp.int32)

@@ -57,13 +57,12 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
 
     Notes
     -----
-    The square falls in p where y = 1 and rises where y = 0. So the bounds are at the ends of the interval: least at the
-    upper end for y = 1 and at the lower for y = 0, greatest at the other. The paper searches a grid. With ``leaf``,
-    the loss of a leaf with k instances of class 1 and m of class 0 is convex: least at k/(k + m) clipped to the
-    interval, greatest at one of the ends. Without ``leaf`` the result is at least as wide.
+    The square is least at the end of the interval that is nearer to y, and greatest at the other; the paper searches a
+    grid. With ``leaf``, the loss of a leaf with k instances of class 1 and m of class 0 is convex: least at k/(k + m)
+    clipped to the interval, greatest at one of the ends. Without ``leaf`` the result is at least as wide.
 
-    Gradient: that of the probabilities that were chosen, 2(p - y)/n. Under a trace labels that are not classes give
-    NaN, and so do different intervals in one leaf.
+    Gradient: that of the squares at the chosen ends, 2(p - y)/n. Under a trace labels that are not classes give NaN,
+    and so do different intervals in one leaf.
 
     References
     ----------
@@ -87,8 +86,7 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
 def _each_its_own(interval: Interval, y) -> Interval:
     """Return the least and the greatest mean squared error, where each instance has a probability of its own.
 
-    The probability of class 1 lies in the instance's interval; ``interval`` has the ends ``[instances]``, and
-    ``y [instances]`` is 0 or 1.
+    ``interval`` has the ends ``[instances]`` for class 1, and ``y [instances]`` is 0 or 1.
     """
 
     def loss(p):
@@ -109,31 +107,31 @@ def _by_leaf(interval: Interval, y, leaf) -> Interval:
     0 or 1 and ``leaf`` the number of the leaf, both ``[instances]``.
     """
     n = y.shape[0]
-    # Instances are sorted by leaf, and leaves numbered from 0. Arrays of leaves have length n: with fewer leaves the
-    # last entries belong to none.
+    # Instances are sorted by leaf, and leaves numbered from 0. A trace does not know the number of leaves, so arrays
+    # over leaves have length n: with fewer leaves the last entries belong to none, and add 0 to the loss.
     order = jnp.argsort(leaf)
     is_first, _ = group_edges(leaf[order])
-    index = jnp.cumsum(is_first, dtype=jnp.int32) - 1  # number of each sorted instance's leaf
+    leaf_number = jnp.cumsum(is_first, dtype=jnp.int32) - 1  # of each sorted instance
     sorted_lower, sorted_upper = (end[order] for end in interval)
     dtype = sorted_lower.dtype
-    ones = jax.ops.segment_sum((y[order] == 1).astype(dtype), index, n, indices_are_sorted=True)
-    zeros = jax.ops.segment_sum((y[order] == 0).astype(dtype), index, n, indices_are_sorted=True)
-    has_rows = ones + zeros > 0
-    # The ends of each leaf's interval, which all its instances share.
-    lower = jnp.zeros(n, dtype).at[index].set(sorted_lower, indices_are_sorted=True)
-    upper = jnp.zeros(n, sorted_upper.dtype).at[index].set(sorted_upper, indices_are_sorted=True)
-    is_shared = jnp.all((lower[index] == sorted_lower) & (upper[index] == sorted_upper))
-    share = ones / jnp.where(has_rows, ones + zeros, 1.0)
+    n_ones = jax.ops.segment_sum((y[order] == 1).astype(dtype), leaf_number, n, indices_are_sorted=True)
+    n_zeros = jax.ops.segment_sum((y[order] == 0).astype(dtype), leaf_number, n, indices_are_sorted=True)
+    has_rows = n_ones + n_zeros > 0
+    lower = jnp.zeros(n, dtype).at[leaf_number].set(sorted_lower, indices_are_sorted=True)
+    upper = jnp.zeros(n, sorted_upper.dtype).at[leaf_number].set(sorted_upper, indices_are_sorted=True)
+    is_shared = jnp.all((lower[leaf_number] == sorted_lower) & (upper[leaf_number] == sorted_upper))
+    share_of_ones = n_ones / jnp.where(has_rows, n_ones + n_zeros, 1.0)
 
     def loss(p):
         """Return the summed squared error in each leaf at probabilities ``p`` of class 1, one for each leaf."""
-        return ones * (1 - p) ** 2 + zeros * p**2
+        return n_ones * (1 - p) ** 2 + n_zeros * p**2
 
     def mean_loss(loss_by_leaf):
         value = jnp.where(is_shared, total(loss_by_leaf) / n, jnp.nan)
         return nan_unless_classes(value, y, 2)
 
-    least = loss(jnp.clip(share, lower, upper))
+    # The loss of a leaf is convex in p, with its minimum at the share of ones: it is greatest at one of the ends.
+    least = loss(jnp.clip(share_of_ones, lower, upper))
     greatest = jnp.maximum(loss(lower), loss(upper))
     return Interval(mean_loss(least), mean_loss(greatest))
 
@@ -161,12 +159,12 @@ def _checked_interval(interval: Interval) -> Interval:
         if np.isnan(low).any() or np.isnan(high).any():
             raise ValueError("interval holds NaN; every instance needs one. Leave those rows out first.")
         if (low > high).any():
-            row = int(np.argmax(np.any((low > high).reshape(len(low), -1), axis=1)))
+            row = int(np.argwhere(low > high)[0, 0])
             raise ValueError(
                 f"interval {row} has its lower end {low[row]} above its upper end {high[row]}; swap them, or see how "
                 "they were made."
             )
-        if low.min(initial=0) < 0 or high.max(initial=1) > 1:
+        if low.min(initial=0) < 0 or high.max(initial=1) > 1:  # `initial`: without instances the labels are refused
             raise ValueError(
                 f"interval ends reach from {low.min():.6g} to {high.max():.6g}; probabilities lie in [0, 1]."
             )
@@ -176,23 +174,21 @@ def _checked_interval(interval: Interval) -> Interval:
 
 
 def _of_class_one(lower, upper):
-    """Return the lower and upper ends for class 1 that the ends of both classes, ``[instances 2]``, allow.
+    """Return the ends [max(l₁, 1-u₀), min(u₁, 1-l₀)] for class 1 that ends of both classes, ``[instances 2]``, allow.
 
-    That is p₁ in [max(l₁, 1-u₀), min(u₁, 1-l₀)]. An end of class 1 moves only if it changes by more than rounding.
-    Otherwise equal ends would cease to be equal, since 1 - (1 - p) is not p. Raises a ValueError if no p₁ is left.
+    Raises a ValueError if some row allows none.
     """
     xp = np if isinstance(lower, np.ndarray) and isinstance(upper, np.ndarray) else jnp
     dtypes = [end.dtype for end in (lower, upper) if jnp.issubdtype(end.dtype, jnp.floating)]
     rounding = 2 * max((float(jnp.finfo(dtype).eps) for dtype in dtypes), default=0.0)
-    lower_of_one = lower[:, 1]
-    upper_of_one = upper[:, 1]
-    lower_from_zero = 1 - upper[:, 0]
-    upper_from_zero = 1 - lower[:, 0]
+    lower_of_one, upper_of_one = lower[:, 1], upper[:, 1]
+    lower_from_zero, upper_from_zero = 1 - upper[:, 0], 1 - lower[:, 0]
+    # An end moves only by more than rounding: else equal ends would cease to be equal, since 1 - (1 - p) is not p.
     least = xp.where(lower_from_zero > lower_of_one + rounding, lower_from_zero, lower_of_one)
     greatest = xp.where(upper_from_zero < upper_of_one - rounding, upper_from_zero, upper_of_one)
     if is_concrete(least, greatest):
         gap = np.asarray(least - greatest)
-        if gap.max(initial=0) > 1e-6:
+        if gap.max(initial=0) > 1e-6:  # smaller gaps are rounding in float32, and are closed below
             row = int(np.argmax(gap))
             raise ValueError(
                 f"interval {row} holds no distribution: class 0 in [{lower[row, 0]}, {upper[row, 0]}] and class 1 in "
@@ -202,10 +198,9 @@ def _of_class_one(lower, upper):
 
 
 def _checked_leaf(leaf, interval: Interval):
-    """Return the leaf of each instance ``[instances]``, as numbers from 0 unless it is traced.
+    """Return ``leaf [instances]`` with leaves numbered from 0, or as it is if it is traced.
 
-    Raises a ValueError unless ``leaf`` holds an integer for each instance, and if instances of one leaf have different
-    intervals.
+    Raises a ValueError unless it holds integers, or if instances of one leaf have different intervals.
     """
     leaf = as_array(leaf, name="leaf")
     n = interval.lower.shape[0]
@@ -217,22 +212,22 @@ def _checked_leaf(leaf, interval: Interval):
     if not is_concrete(leaf):
         return jnp.asarray(leaf)
     # Leaves are numbered anew, since JAX would cut 64-bit indices to 32 bits, and different leaves could become one.
-    _, first, index = np.unique(np.asarray(leaf), return_index=True, return_inverse=True)
+    _, first_row, leaf_number = np.unique(np.asarray(leaf), return_index=True, return_inverse=True)
     if is_concrete(interval):
         for end in map(np.asarray, interval):
-            if (end != end[first][index]).any():
+            if (end != end[first_row][leaf_number]).any():
                 raise ValueError(
                     "instances of one leaf have different intervals; a leaf has one. Leave leaf out to choose each "
                     "instance's probability by itself."
                 )
-    return jnp.asarray(index, jnp.int32)
+    return jnp.asarray(leaf_number, jnp.int32)
 
 
 Sets: TypeAlias = Bool[Array | np.ndarray, "instances classes"]
 """Set of classes predicted for each instance, as bools: whether each class is in it."""
 
 _COEFFICIENTS = {50: (1.0, 0.0), 65: (1.6, 0.6), 80: (2.2, 1.2)}
-"""a and b of the utility a x - b x²."""
+"""{kind of `discounted_utility`: a and b of the utility a x - b x²}."""
 
 
 def determinacy(membership: Sets, y: Labels | None = None) -> Float[Array, ""]:
@@ -263,8 +258,8 @@ def determinacy(membership: Sets, y: Labels | None = None) -> Float[Array, ""]:
 
     Notes
     -----
-    Counted as integers. Under a trace empty sets give NaN. Gradient: none. It does not say whether the predictions are
-    right: see `single_set_accuracy` and `discounted_utility`.
+    Under a trace empty sets give NaN. Gradient: none. `single_set_accuracy` and `discounted_utility` tell whether the
+    predictions are right.
 
     References
     ----------
@@ -314,8 +309,8 @@ def single_set_accuracy(membership: Sets, y: Labels) -> Float[Array, ""]:
 
     Notes
     -----
-    Counted as integers. Under a trace empty sets and labels that are no class give NaN. Gradient: none. Read it beside
-    `determinacy`: it is high for a model that decides only the clearest instances.
+    Under a trace empty sets and labels that are no class give NaN. Gradient: none. Read it beside `determinacy`: it is
+    high for a model that decides only the clearest instances.
 
     References
     ----------
@@ -351,8 +346,8 @@ def set_size(membership: Sets, y: Labels | None = None, *, indeterminate_only: b
               \text{indeterminate only: } \frac{\sum_{i: |Y_i| > 1} |Y_i|}{\sum_i [|Y_i| > 1]}
 
     The result is a scalar in [1, classes]; with ``indeterminate_only`` in [2, classes], or NaN if there is no such set.
-    Classes are counted as integers, up to 2³¹ in all. For two classes the mean size is 2 less the determinacy.
-    ``membership``, ``y`` (ignored), errors and all else are as for `determinacy`.
+    Of two classes the mean size is 2 minus the determinacy. The sum of sizes must be below 2³¹. ``membership``, ``y``
+    (ignored), errors and all else are as for `determinacy`.
 
     References
     ----------
@@ -400,7 +395,7 @@ def discounted_utility(membership: Sets, y: Labels, *, kind: Literal[65, 80, 50]
     .. math:: u_{50} = x, \qquad u_{65} = 1.6 x - 0.6 x^2, \qquad u_{80} = 2.2 x - 1.2 x^2
 
     A right single class is worth 1 and a wrong set 0. A right set of two is worth .50, .65 or .80. The first is the
-    discounted accuracy, no more than a guess; the others reward a set for the doubt that it tells of.
+    discounted accuracy, that of a random choice from the set; the others reward a set for the doubt that it tells of.
 
     Parameters
     ----------
@@ -462,7 +457,7 @@ def _discounted_utility(membership, y, kind):
 
 
 def _checked_sets(membership) -> Bool[Array, "instances classes"]:
-    """Return ``membership [instances classes]`` as a JAX array, checked to hold non-empty sets.
+    """Return ``membership [instances classes]`` as a JAX array.
 
     Raises a TypeError unless it holds bools, a ValueError for another shape, no instances, or an empty set.
     """
@@ -491,8 +486,5 @@ def _sizes_of(membership: Bool[Array, "instances classes"]) -> Int32[Array, "ins
 
 
 def _nan_unless_sets(value: Float[Array, ""], sizes: Int32[Array, "instances"]) -> Float[Array, ""]:
-    """Return ``value``, or NaN if one of the sets' sizes is 0.
-
-    NaN stands for an error, which cannot be raised under a trace.
-    """
+    """Return ``value``, or NaN, in place of an error under a trace, if one of the sets' sizes is 0."""
     return jnp.where(jnp.all(sizes > 0), value, jnp.nan)

@@ -1,7 +1,7 @@
 """The work of the devices of a mesh: which trees and which instances each has, the programs that all run, and the join.
 
 A device has a position along each of the mesh's axes, 'data' and 'tree'. The trees of one position along 'tree' are a
-*shard*. The instances of one position along 'data' are a *stretch* of those of a process, and are cut into parts.
+*shard*. The instances of one position along 'data' are a *stretch* of those of a process; a stretch is cut into parts.
 
 * `place` puts trees on devices: each device has the trees of its position along 'tree'.
 * `InstanceShards` distributes instances along 'data', and collects the answers.
@@ -35,15 +35,12 @@ from ._mesh import Grid
 
 
 class TreeShards(NamedTuple):
-    """Packed trees on the devices of a mesh, as inputs of programs.
-
-    The members are tuples, since JAX flattens a tuple faster than a module.
-    """
+    """Packed trees on the devices of a mesh, as inputs of programs: tuples, which JAX flattens faster than a module."""
 
     arrays: tuple
     """(plan, leaf tables, numbers per tree), whose leading axis is that of all trees, distributed along 'tree'."""
     shared: tuple[list, list, Any]
-    """(carry of the numbers per tree over all trees, rows of wide planes, sets), on every device."""
+    """(carry of the numbers per tree over all trees, rows of wide planes, sets that nodes test), on every device."""
     spec: Spec
     """Structure of the packed trees."""
 
@@ -98,23 +95,17 @@ def on_every_device(grid: Grid, arrays: PyTree[Array]) -> PyTree:
 
 
 def _replicate(grid: Grid, leaf):
-    """Return the array ``leaf`` copied to every device of the grid.
-
-    A weakly typed scalar is returned as a Python number, and anything but an array unchanged.
-    """
+    """Return the array ``leaf`` copied to every device of the grid; anything but an array is returned unchanged."""
     if not hasattr(leaf, "dtype"):
         return leaf
     if getattr(leaf, "weak_type", False) and not leaf.shape:
-        return leaf.item()  # a Python number, which takes the type of the other operand, as the scalar did
+        return leaf.item()  # a weakly typed scalar: a Python number takes the type of the other operand, too
     values = np.asarray(leaf)
     return jax.make_array_from_callback(values.shape, grid.sharding(), lambda index: values[index])
 
 
 def stretch_of(grid: Grid, process: int, n_instances: int) -> int:
-    """Return the length of a stretch: how many of the ``n_instances`` of ``process`` one position along 'data' has.
-
-    The length is rounded up.
-    """
+    """Return the length of a stretch: the ``n_instances`` of ``process`` per position along 'data', rounded up."""
     return ceil_div(n_instances, len(grid.rows_of(process)))
 
 
@@ -138,14 +129,13 @@ class InstanceShards(NamedTuple):
     def of(self, part: Part, array: np.ndarray, *axes: str | None) -> jax.Array:
         """Return the same ``part`` of every stretch of ``array [instances …]``, padded by zeros: ``[data rows …]``.
 
-        A stretch is the instances of one position along 'data'. The first axis of the result is distributed along
-        'data', and the next axes along the mesh axes ``axes``, None along no axis.
+        The first axis of the result is distributed along 'data', and the next ones along ``axes``, mesh axes or None.
         """
         padded = np.zeros((len(self.positions), part.chunk.rows, *array.shape[1:]), array.dtype)
         for i in range(len(self.positions)):
             start = i * self.stretch
             stop = min(start + self.stretch, self.n_instances)
-            # The last stretch may be shorter than the others; beyond its end zeros remain.
+            # The last stretches may be shorter than the others, or empty; beyond their ends zeros remain.
             rows = array[min(start + part.start, stop) : min(start + part.stop, stop)]
             padded[i, : len(rows)] = rows
         row_of = {position: i for i, position in enumerate(self.positions)}
@@ -165,10 +155,7 @@ class InstanceShards(NamedTuple):
         return jax.tree.map(lambda *arrays: jax.device_put(self._join(parts, arrays)), *answers)
 
     def fetch(self, answer: PyTree) -> PyTree:
-        """Return an ``answer`` on the mesh as NumPy arrays ``[positions rows …]``, with this process's rows alone.
-
-        A number for all instances stays a number.
-        """
+        """Return an ``answer`` on the mesh as NumPy arrays: numbers, and this process's rows ``[positions rows …]``."""
         return jax.tree.map(self._on_host, answer)
 
     def _on_host(self, array: jax.Array) -> np.ndarray:
@@ -184,14 +171,12 @@ class InstanceShards(NamedTuple):
     def _join(self, parts: Sequence[Part], answers: tuple[np.ndarray, ...]) -> np.ndarray:
         """Return one array of an answer as ``[instances …]``, joined without padding from the arrays of ``parts``.
 
-        ``answers`` has an array ``[positions rows …]`` for each part. Of numbers, which are all equal, the first is
-        returned.
+        ``answers`` has an array ``[positions rows …]`` for each part, or a number, the same for all parts.
         """
         if not answers[0].ndim:
             return answers[0]
         rows = [answer[:, : part.stop - part.start] for part, answer in zip(parts, answers, strict=True)]
-        # Stretch after stretch is the order of the instances. Padding at the end of each part was cut off above; here
-        # that of the last stretch is.
+        # Stretch after stretch is the order of the instances; padding of the last stretches is cut off last.
         by_position = np.concatenate(rows, axis=1)[:, : self.stretch]
         return by_position.reshape(-1, *by_position.shape[2:])[: self.n_instances]
 
@@ -240,9 +225,9 @@ _INPUTS = P("tree"), P(), P("data"), P("data", None, "tree"), P()
 def _merge_all_trees(program: Program, arrays: tuple, shared: tuple, x, mask, blocks) -> tuple[list, list]:
     """Return (planes, numbers per tree) merged over all trees, inside the program of one device.
 
-    The device gets the values of all rows ``x`` if the grid spans processes (`Grid.spans`). Else it gets those of its
-    share of these rows (`join_tree_shards`). ``mask`` is a tree mask ``[rows trees]`` of the device's trees or None.
-    ``blocks`` is as for `PackedTrees.merge`. Other arguments are those of `merge_on_mesh`, on the device.
+    They are of all rows ``x`` if the grid spans processes (`Grid.spans`), else of the device's share of these rows
+    (`join_tree_shards`). ``mask`` is a tree mask ``[rows trees]`` of the device's trees or None. ``blocks`` is as for
+    `PackedTrees.merge`. Other arguments are those of `merge_on_mesh`, on the device.
     """
     grid = program.grid
     spec = program.spec
@@ -262,9 +247,9 @@ def answer_on_mesh(
 ) -> tuple[PyTree, Array]:
     """Return (answers for the rows ``x [instances features]`` of one process, marks ``[data]`` of the stretches).
 
-    Each position along 'data' answers a stretch of the rows, block by block; the last stretch is padded here. A mark
-    says whether a stretch holds missing or infinite values (`in_blocks`). ``readout`` is one of `READOUTS`. ``mask`` is
-    ``[instances trees]`` or None; other arguments are as for `merge_on_mesh`.
+    Each position along 'data' answers a stretch of the rows, block by block. A mark tells of missing or infinite values
+    in a stretch (`in_blocks`). ``readout`` is one of `READOUTS`. ``mask`` is ``[instances trees]`` or None; other
+    arguments are as for `merge_on_mesh`.
     """
     grid = program.grid
     n = len(x)
@@ -384,8 +369,7 @@ def join_tree_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: i
     if all_instances:
         gathered = lax.all_gather(words, "tree", axis=1)
     else:
-        # Instances are cut into as many shares as there are shards, padded up to a multiple of their number; padding is
-        # dropped where answers are collected.
+        # A share of the instances for each shard; padding is dropped where answers are collected.
         n_padding = -words.shape[1] % n_shards
         shares = jnp.pad(words, ((0, 0), (0, n_padding))).reshape(len(words), n_shards, -1)
         gathered = lax.all_to_all(shares, "tree", split_axis=1, concat_axis=1)
@@ -401,7 +385,7 @@ def _join(merging: Merging, carries: list, n_trees: int) -> list:
 
     Collected planes are put side by side, without the trees that pad the last shards to more than ``n_trees``.
     """
-    # The merging of the planes that are joined, which are all but the collected ones.
+    # A merging of all planes but the collected ones.
     is_joined = [kind != "collect" for kind in merging.kinds]
     kinds = tuple(itertools.compress(merging.kinds, is_joined))
     dtypes = tuple(itertools.compress(merging.dtypes, is_joined))
@@ -413,13 +397,13 @@ def _join(merging: Merging, carries: list, n_trees: int) -> list:
     def join_shard(carry, shard):
         return joining.join(carry, shard), None
 
-    # Shard after shard, in the order of their trees, so that sums are the same on every device.
-    # The scan needs its length, since it has no arrays if all planes are collected.
+    # Shards are joined in the order of their trees, so that sums are the same on every device. The scan needs its
+    # length, since it has no arrays if all planes are collected.
     n_later = jax.tree.leaves(carries)[0].shape[0] - 1
     last_carry, _ = lax.scan(join_shard, first_shard, later_shards, length=n_later)
-    joined = iter(last_carry)
+    joined_entries = iter(last_carry)
     pairs = zip(is_joined, carries, strict=True)
-    return [next(joined) if flag else (_flatten_shards(entry[0], n_trees),) for flag, entry in pairs]
+    return [next(joined_entries) if flag else (_flatten_shards(entry[0], n_trees),) for flag, entry in pairs]
 
 
 def _flatten_shards(values: Array, n_trees: int) -> Array:

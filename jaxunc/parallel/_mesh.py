@@ -1,7 +1,7 @@
 """A mesh of devices as this library reads it (`Grid`), and the agreement of its processes before they run a program.
 
-A process that ran another program, or none, would leave the other processes waiting for ever. So each process first
-sends a description of its call (`Call`) to all processes. All of them raise an error if the calls do not fit together.
+If a process ran another program, or none, the other processes would wait for ever. So each process first sends a
+description of its call (`Call`) to all processes, which raise an error if the calls do not fit together.
 """
 
 import zlib
@@ -30,7 +30,6 @@ class Grid(NamedTuple):
     process_of: tuple[tuple[int, ...], ...]
     """Index of the process that has each device, ``[data tree]``."""
     this_process: int
-    """Index of this process."""
 
     @property
     def n_data(self) -> int:
@@ -62,10 +61,7 @@ class Grid(NamedTuple):
         return tuple(i for i, row in enumerate(self.process_of) if process in row)
 
     def sharding(self, *axes: str | tuple[str, ...] | None) -> NamedSharding:
-        """Return the sharding of an array whose leading axes are distributed along ``axes``, mesh axes or None.
-
-        None stands for an axis of the array that is not distributed.
-        """
+        """Return the sharding of an array whose leading axes are distributed along ``axes``, mesh axes or None."""
         return NamedSharding(self.mesh, P(*axes))
 
     @property
@@ -172,14 +168,12 @@ def _to_all(grid: Grid):
 def _check(grid: Grid, calls: dict[int, Call]) -> None:
     """Raise a ValueError if the ``calls``, by process, do not fit together, or only other processes refused their data.
 
-    If this process and another one refused theirs, nothing is raised: each raises its own error.
+    If this process refused its data, too, nothing is raised here: it raises its own error.
     """
-    # A process that refused its data raises its own error, and the other processes raise this one. So no process waits
-    # for a program that will not run.
-    refused = [process for process, call in calls.items() if call.refused and process != grid.this_process]
-    if refused:
+    refusing = [process for process, call in calls.items() if call.refused and process != grid.this_process]
+    if refusing:
         if not calls[grid.this_process].refused:
-            raise ValueError(f"the processes {refused} refused their data, as their own errors say: none is scored.")
+            raise ValueError(f"the processes {refusing} refused their data, as their own errors say: none is scored.")
         return
     masked = {process: bool(call.masked) for process, call in calls.items()}
     readouts = {process: READOUTS[call.readout] or "answer" for process, call in calls.items()}
@@ -192,7 +186,7 @@ def _check(grid: Grid, calls: dict[int, Call]) -> None:
     for first in calls:
         for second in calls:
             same_positions = grid.rows_of(first) == grid.rows_of(second)
-            # Without the first field: a refusal was handled above.
+            # All fields but ``refused``, which was handled above.
             if same_positions and calls[first][1:] != calls[second][1:]:
                 raise ValueError(
                     f"the processes {first} and {second} have trees for the same instances (the axis 'tree' of the "

@@ -253,8 +253,9 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
     def _run_on_accelerators(self, X, tree_mask, readout: str | None) -> PyTree:
         """Return `_run`'s result on accelerators of one process, where the program also looks for missing values.
 
-        Two programs answer batches with and without missing values. If it is not known which of the two ``X`` needs,
-        the one that the last batch needed runs first. If that was a wrong guess, the other answers.
+        Two programs answer batches with and without missing values. If it is not known which of them ``X`` needs, the
+        one that the last batch needed runs first. If that one finds missing values that it does not expect, the other
+        answers.
         """
         forest = self.bound.forest
         grid = self._grid
@@ -271,11 +272,13 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
             static = self._answer_program(tree_shards)
             return answer_on_mesh(static, self._combiner, readout, tree_shards.arrays, tree_shards.shared, x, mask)
 
+        # Of a row, its answer and its mask, which are shared out among the devices along 'data'.
         n_values = values.shape[1] + self._engine.packed.spec.layout.width
         mask_bytes = 0 if mask is None else forest.n_trees
         row_bytes = ceil_div(4 * n_values + mask_bytes, grid.n_data)
         options = {"missing": missing, "guess": self._missing_guess, "n_devices": grid.mesh.size}
         with _ACCELERATOR_LOCK:
+            # Arrays of JAX go to the mesh first: rows that lie on all its devices are answered there.
             if isinstance(values, jax.Array) and n > 0:
                 values = rows_on_mesh(grid, values)
             if isinstance(mask, jax.Array) and n > 0:
@@ -332,7 +335,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         forest = self.bound.forest
         readout_index = READOUTS.index(readout)
         error = None
-        # What stands in the call of a process that refuses its data.
+        # Stand-ins, for the call of a process that refuses its data.
         values = np.zeros((0, forest.n_features), np.float32)
         mask = None
         missing = False
@@ -365,10 +368,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return Program(self._grid, tree_shards.spec, self.bound.forest.n_trees, block)
 
     def _parts(self, n_instances: int, missing: bool) -> tuple[Part, ...]:
-        """Return the parts into which ``n_instances`` at one position along 'data' are cut.
-
-        ``missing`` says whether values may be missing.
-        """
+        """Return the parts of ``n_instances`` at one position along 'data'; with ``missing``, values may be missing."""
         packed = self._engine.packed
         spec = packed.spec._replace(missing=missing)
         n_trees = trees_per_shard(self._grid, packed.n_trees)
@@ -389,10 +389,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
 
 
 def _engine_of(bound: BoundForest) -> ByTable:
-    """Return the engine of ``bound`` if it has a leaf table, else a new engine that has one.
-
-    Raises a ValueError if the forest's empty leaves are followed.
-    """
+    """Return the engine of ``bound``, or a new one, with a leaf table; a ValueError if empty leaves are followed."""
     engine = bound.engine
     forest = bound.forest
     if forest.follows_forks:

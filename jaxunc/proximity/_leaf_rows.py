@@ -89,10 +89,7 @@ def check_on_host(*tables: Any) -> None:
 
 
 def contents_of(model: Any) -> Contents:
-    """Return the `Contents` of the leaves of ``model``: `Trees`, or a model that `jaxunc.from_any` takes.
-
-    Raises as `jaxunc.from_any` does if there is no importer for the model.
-    """
+    """Return the `Contents` of ``model``: `Trees`, or what `jaxunc.from_any` takes; raises as that does."""
     if library_of(model) == "sklearn":
         from jaxunc.interop import GROWN, grown_leaves  # which import scikit-learn
 
@@ -109,7 +106,7 @@ def contents_of(model: Any) -> Contents:
         ensemble.is_forest and ensemble.link == "identity" and ensemble.n_outputs == 1 and ensemble.class_labels is None
     ):
         return Contents(ensemble.trees)  # leaves hold terms of a sum, and no means
-    # The answer base + Σ value over T trees is the mean of the trees' own answers T · value + base.
+    # The answer of T trees, base + Σ value, is the mean of the trees' own answers T · value + base.
     mean = np.asarray(ensemble.values, np.float64)[:, :, 0] * ensemble.n_trees + float(np.asarray(ensemble.base)[0])
     return Contents(ensemble.trees, mean=mean)
 
@@ -117,17 +114,14 @@ def contents_of(model: Any) -> Contents:
 def check_is_mean(model: Any, contents: Contents, kind: str) -> None:
     """Raise a ValueError unless the answer of ``model`` is a weighted mean of its rows' targets, with known weights.
 
-    ``contents`` is what the model's leaves hold. ``kind`` is the kind of answer: "prediction", or "out_of_bag".
+    ``contents`` is what its leaves hold, and ``kind`` the kind of answer: "prediction", or "out_of_bag".
     """
     if lack := _find_lack(model, contents, kind):
         raise ValueError(f"kind={kind!r} needs {lack}. {LEAVES}")
 
 
 def _find_lack(model: Any, contents: Contents, kind: str) -> str | None:
-    """Return what ``kind`` needs and ``model`` lacks, in words that follow "kind=… needs"; None if it lacks nothing.
-
-    The arguments are those of `check_is_mean`.
-    """
+    """Return what ``kind`` needs and ``model`` lacks, in words that follow "kind=… needs"; None if it lacks nothing."""
     name = type(model).__name__
     members = getattr(model, "estimators_", [model])
     if isinstance(model, Trees):
@@ -189,7 +183,7 @@ class RowCounts:
     def __call__(self, t: int, leaf: np.ndarray) -> np.ndarray:
         """Return how much each row counts in tree ``t``, ``[rows]``; ``leaf [rows]`` is each row's leaf in that tree.
 
-        Raises an `OtherRowsError` if no such numbers give what the leaves hold.
+        Raises an `OtherRowsError` if the rows do not give what the leaves hold.
         """
         n_drawn = np.ones(self._n)
         if self.bags is not None:
@@ -209,11 +203,7 @@ class RowCounts:
         return np.stack([np.bincount(bag, minlength=self._n) == 0 for bag in self.bags], axis=1)
 
     def _node_contents(self, t: int) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
-        """Return three arrays for the nodes of tree ``t``: sizes, what they hold, and whether each is a leaf.
-
-        Nodes hold class counts ``[nodes classes]``, or the mean targets ``[nodes]`` of a regressor. Sizes are None
-        where the model keeps none.
-        """
+        """Return (sizes or None, class counts or mean targets, whether they are leaves) of the nodes of tree ``t``."""
         contents = self._contents
         is_leaf = self._is_leaf[t]
         if contents.counts is not None:
@@ -226,26 +216,23 @@ class RowCounts:
     def _class_weights(self, t: int, row_counts: np.ndarray) -> np.ndarray:
         """Return the weight of each class in tree ``t``: its count in all leaves, over the sum of its ``row_counts``.
 
-        ``row_counts [rows]`` is how much each row counts without the weight of its class. A class without rows has the
-        weight 0.
+        ``row_counts [rows]`` leave out the weight of the row's class. A class without rows has the weight 0.
         """
         assert self._position is not None
         n_classes = len(self._contents.class_labels)
         if library_of(self._model) == "sklearn":  # whose trees keep their counts in float64
             tree = getattr(self._model, "estimators_", [self._model])[t]
-            class_totals = counts_in_nodes(tree, np.zeros(1, int), n_classes)[0]
+            root = np.zeros(1, int)
+            class_totals = counts_in_nodes(tree, root, n_classes)[0]
         else:
             _, counts, is_leaf = self._node_contents(t)
             class_totals = counts[is_leaf].sum(axis=0)  # pyright: ignore[reportOptionalSubscript]
         row_totals = np.bincount(self._position, row_counts, n_classes)
         weights = np.divide(class_totals, row_totals, out=np.zeros(n_classes), where=row_totals > 0)
-        return np.where(np.abs(weights - 1) < CLOSE, 1.0, weights)
+        return np.where(np.abs(weights - 1) < CLOSE, 1.0, weights)  # no class weights: 1 but for rounding
 
     def _matches_leaves(self, t: int, leaf: np.ndarray, row_counts: np.ndarray) -> bool:
-        """Return whether rows that count ``row_counts [rows]`` give what the leaves of tree ``t`` hold.
-
-        ``leaf [rows]`` is each row's leaf in the tree.
-        """
+        """Return whether ``row_counts [rows]`` of rows in leaves ``leaf [rows]`` give what tree ``t`` holds there."""
         size, expected, is_leaf = self._node_contents(t)
         n_nodes = len(is_leaf)
         total = np.bincount(leaf, row_counts, n_nodes)
@@ -258,9 +245,9 @@ class RowCounts:
             return _are_close(counts[is_leaf], expected[is_leaf])  # pyright: ignore[reportOptionalSubscript]
         if self._target is None:
             return True
-        reached = is_leaf & (total > 0)  # the other leaves have no rows, hence no mean to compare
-        mean = np.bincount(leaf, row_counts * self._target, n_nodes)[reached] / total[reached]
-        deviation = np.abs(mean - expected[reached])  # pyright: ignore[reportOptionalSubscript]
+        has_rows = is_leaf & (total > 0)  # the other leaves have no mean to compare
+        mean = np.bincount(leaf, row_counts * self._target, n_nodes)[has_rows] / total[has_rows]
+        deviation = np.abs(mean - expected[has_rows])  # pyright: ignore[reportOptionalSubscript]
         spread = np.std(self._target)
         floor = 1e-6 * np.abs(mean)  # for targets that are all alike, whose spread is 0
         # Models without sizes are of other libraries, whose means may be float32.
@@ -291,5 +278,5 @@ class RowCounts:
 
 
 def _are_close(numbers: np.ndarray, others: np.ndarray) -> bool:
-    """Return whether all ``numbers`` equal ``others`` up to a relative difference of `CLOSE`."""
+    """Return whether all ``numbers`` equal ``others`` up to `CLOSE` times these plus `CLOSE` times their mean."""
     return bool(np.allclose(numbers, others, rtol=CLOSE, atol=CLOSE * float(others.mean())))

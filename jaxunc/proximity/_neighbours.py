@@ -45,7 +45,7 @@ DENSE = 4
 GROUPS = 32
 """Number of values in a group: `_largest` takes the largest value of each group first."""
 EQUAL = 2.0**40
-"""Weights are rounded to 1 / EQUAL before they are compared, so that equal sums in another order are ties."""
+"""Weights are rounded to 1 / `EQUAL` before they are compared, so that equal sums in another order are ties."""
 DEVICE_SUMS = 2**25
 """Number of sums, one for each query and row, that an accelerator holds at a time."""
 FEW = 16
@@ -128,6 +128,7 @@ class NeighbourIndex:
         self._row_leaves = self._leaves(encoded)
         self._lists: Any = self._make_lists(self._row_leaves, counts)
         if counts is not None and kind == "out_of_bag":
+            # Copies are rows of equal values, and with y of equal labels.
             position = np.zeros(n, int) if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
             group_numbers = rows_together(encoded.values, position, groups, weight=sample_weight)
             has_not_seen = mask_by_group(counts.out_of_bag(), group_numbers)
@@ -213,32 +214,27 @@ class NeighbourIndex:
         return np.concatenate(moments, axis=1)
 
     def _leaves(self, encoded: Encoded) -> np.ndarray:
-        """Return the leaf of each encoded row in each tree, int32 ``[rows trees]``.
-
-        Leaves are numbered over the nodes of all trees: node i of tree t has the number t · nodes + i.
-        """
+        """Return each encoded row's leaf in each tree, int32 ``[rows trees]``: t · nodes + i for node i of tree t."""
         first_node = np.arange(self._trees.n_trees, dtype=np.int32) * np.int32(self._trees.n_nodes)
         return np.asarray(leaf_index(self._trees, encoded)) + first_node
 
     def _chunks(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the `_leaves` of `QUERIES` queries at a time, ``[queries trees]``; -1 where a tree does not count.
 
-        ``X`` has the queries. If it is None, they are the training rows, and out of bag a tree counts for a row that it
-        has not seen.
+        ``X`` has the queries; None for the training rows. Out of bag a tree counts for the rows that it has not seen.
         """
         if X is None:
             for start in range(0, self.n_rows, QUERIES):
                 yield self._row_leaves[start : start + QUERIES]
             return
         values, missing = encode_rows(self._read_queries(X), self._trees.columns)
-        for start in range(0, max(len(values), 1), QUERIES):
+        for start in range(0, max(len(values), 1), QUERIES):  # without queries an empty chunk
             yield self._leaves(Encoded(values[start : start + QUERIES], missing))
 
     def _read_queries(self, X: Any) -> Any:
         """Return the queries ``X`` as the trees read them.
 
-        Raises a ValueError for the kind "out_of_bag", which has no queries but the rows. Raises a TypeError if X is
-        traced.
+        Raises a ValueError for the kind "out_of_bag", whose queries are the rows, and a TypeError if X is traced.
         """
         if self.kind == "out_of_bag":
             raise ValueError("kind='out_of_bag' asks about the rows themselves; leave X out, or take 'prediction'.")
@@ -248,8 +244,8 @@ class NeighbourIndex:
     def _make_lists(self, leaves: np.ndarray, counts: RowCounts | None) -> Any:
         """Return the share that each row has in each leaf, as a sparse matrix ``[nodes rows]`` over all trees' nodes.
 
-        ``leaves [rows trees]`` are the rows' `_leaves`. A row's share is what it counts by ``counts``, over what all
-        rows of the leaf count. For the kind "leaves" each row has the share 1; there ``counts`` is None.
+        A row's share is what it counts by ``counts``, over what all rows of the leaf count. For the kind "leaves" it is
+        1, and ``counts`` is None. ``leaves [rows trees]`` are the rows' `_leaves`.
         """
         from scipy.sparse import csr_array  # slow to import
 
@@ -271,11 +267,11 @@ class NeighbourIndex:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return what `_make_lists` needs of tree ``t``: how many rows each node has, these rows, and their shares.
 
-        The numbers are ``[nodes]``. The rows, and the shares with them, are in one array, node after node. ``leaf
-        [rows]`` is each row's leaf, numbered over all trees' nodes; ``counts`` is as for `_make_lists`.
+        Rows and shares are listed node after node. ``leaf [rows]`` is each row's leaf, numbered over all trees' nodes;
+        ``counts`` is as for `_make_lists`.
         """
         n_nodes = self._trees.n_nodes
-        leaf = leaf - t * n_nodes
+        leaf = leaf - t * n_nodes  # numbered within the tree
         row_count = np.ones(len(leaf)) if counts is None else counts(t, leaf)
         row = np.flatnonzero(row_count > 0)
         row = row[np.argsort(leaf[row], kind="stable")].astype(np.int32)
@@ -317,20 +313,15 @@ class NeighbourIndex:
         return to_leaves @ self._lists
 
     def _nearest(self, leaves: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
-        """Return the fields of `Neighbours` without ``ids``, for queries with ``leaves [queries trees]``.
-
-        They have the ``k`` rows of largest weight.
-        """
+        """Return the fields of `Neighbours` but ``ids``, of ``k`` rows, for queries in ``leaves [queries trees]``."""
         length = self._lengths(leaves)
         index, sums, squares = self._largest_on_host(leaves, k, length.sum(axis=1))
+        # All shares of a leaf are 1 for the kind "leaves", and else they add to 1.
         total = (length if self.kind == "leaves" else length > 0).sum(axis=1)
         return _weigh(index, sums, squares, total, _number_of_trees(leaves))
 
     def _nearest_on_device(self, X: Any, k: int) -> tuple[np.ndarray, ...]:
-        """Return the fields of `Neighbours` without ``ids`` for the queries ``X`` (None: the rows), on the accelerator.
-
-        They have the ``k`` rows of largest weight.
-        """
+        """Return the result of `_nearest` for the queries ``X`` (None: the rows), computed on the accelerator."""
         trees = self._trees
         if X is None:
             # The rows' leaves are known, so that there is nothing to walk.
@@ -342,7 +333,8 @@ class NeighbourIndex:
             leaves = None
         plan = known_plan(trees)
         depth = unrolled_depth("levels", trees)
-        block = min(block_size("levels", trees.n_trees, 2 * trees.n_features), max(DEVICE_SUMS // self.n_rows, 1))
+        n_keys = 2 * trees.n_features  # `column_keys` has each column twice
+        block = min(block_size("levels", trees.n_trees, n_keys), max(DEVICE_SUMS // self.n_rows, 1))
         options = {"k": k, "block": block, "depth": depth, "kind": self.kind}
 
         def program(_, x, leaves):
@@ -363,12 +355,12 @@ class NeighbourIndex:
         index = np.full((len(leaves), k), -1, np.int32)
         sums = np.zeros((len(leaves), k))
         squares = np.zeros(len(leaves))
-        # Sums are not divided by the number of trees yet, so that ties are told by as many times the step.
+        # Sums are weights times the number of trees, and so is the step to which they are rounded.
         step = (_number_of_trees(leaves) / EQUAL).tolist()
         is_short = DENSE * pairs < self.n_rows  # few pairs: sparse sums, of many queries at once
         positions = np.flatnonzero(is_short).tolist()
 
-        def take(i: int, value: np.ndarray, row: np.ndarray | None) -> None:
+        def write(i: int, value: np.ndarray, row: np.ndarray | None) -> None:
             """Write the results of query ``i`` from its sums ``value``, of the rows ``row`` (None: of all rows)."""
             squares[i] = np.einsum("i,i", value, value)  # BLAS would wake its threads, which wait at work
             largest_sums, largest_rows = _largest(value, row, k, step=step[i])
@@ -377,18 +369,17 @@ class NeighbourIndex:
 
         for queries, block in self._blocks(leaves[is_short], pairs[is_short]):
             for i, (start, stop) in enumerate(pairwise(block.indptr.tolist())):
-                take(positions[queries.start + i], block.data[start:stop], block.indices[start:stop])
+                write(positions[queries.start + i], block.data[start:stop], block.indices[start:stop])
         for i in np.flatnonzero(~is_short).tolist():
             lists = self._lists[leaves[i][leaves[i] >= 0]]
-            take(i, lists.T @ np.ones(lists.shape[0]), row=None)  # the sums of `_sums`, in the same order
+            write(i, lists.T @ np.ones(lists.shape[0]), row=None)  # the sums of `_sums`, in the same order
         return index, sums, squares
 
     @cached_property
     def _rows_by_tree(self) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Three arrays on the device: each row's leaf and its share there, ``[trees rows]``, and each leaf's length.
+        """Arrays on the device: each row's leaf and its share there, ``[trees rows]``, and each leaf's number of rows.
 
-        A leaf's length is its number of rows. For a row that the tree has not drawn, the leaf is -2, which no query's
-        leaf is.
+        For a row that the tree has not drawn the leaf is -2, which no query's leaf is.
         """
         shape = self._trees.n_trees, self.n_rows
         leaf = np.full(shape, -2, np.int32)
@@ -404,10 +395,6 @@ class NeighbourIndex:
 @jit(static_argnames=("k", "block", "depth", "kind"))
 def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, depth: int, kind: str):
     """Return the arguments of `_weigh` for all queries, and a mark of missing or infinite values among them.
-
-    The arguments are the rows of the ``k`` largest sums of shares, these sums, and the sum of all squares. Then come
-    the number of trees with rows (for the ``kind`` "leaves" the number of rows), and of trees that count. Rows are -1
-    where there are no more; of equal sums the lower row comes first.
 
     ``rows_by_tree`` is `NeighbourIndex._rows_by_tree`, and ``leaves [queries trees]`` are the queries' leaves. If those
     are None, the queries ``x`` are walked by ``plan`` to ``depth``. ``block`` queries are answered at a time.
@@ -444,9 +431,9 @@ def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, 
 def _weigh(index: np.ndarray, sums: np.ndarray, squares: np.ndarray, total: np.ndarray, number: np.ndarray) -> tuple:
     """Return the fields of `Neighbours` without ``ids``: index, weight, total and effective number of rows.
 
-    ``index`` and ``sums [queries k]`` are the rows of the largest sums of shares, and these sums. The others are
-    ``[queries]``. ``squares`` is the sum of the squares of all sums, and ``total`` the sum of all sums. ``number`` is
-    the number of trees that count, NaN for none.
+    ``index`` and ``sums [queries k]`` are the rows of the largest sums of shares, -1 where there are no more, and these
+    sums. The others are ``[queries]``. ``squares`` is the sum of the squares of all sums, and ``total`` the sum of all
+    sums. ``number`` is the number of trees that count, NaN for none.
     """
     # Total² / Σ w²; the number of trees, by which all weights are divided, cancels.
     effective = np.divide(total.astype(float) ** 2, squares, out=np.full(len(index), np.nan), where=squares > 0)
@@ -472,7 +459,7 @@ def _largest(value: np.ndarray, row: np.ndarray | None, k: int, *, step: float) 
         group_maxima = value[: len(value) // GROUPS * GROUPS].reshape(GROUPS, -1).max(axis=0)
         rank = len(group_maxima) - k
         bound = float(np.partition(group_maxima, rank)[rank])
-        # Sums that are ties by rounding may lie up to a step below it; the second step is a margin.
+        # Ties by rounding may lie up to a step below it; the second step is a margin.
         floor = max(bound - 2 * step, 0.0)
     candidates = np.flatnonzero(value > floor)
     value = value[candidates]
@@ -534,8 +521,8 @@ def neighbours(
     ValueError
         If k is larger than the number of rows, kind is unknown, or the kind does not use an argument. If leaves hold no
         means: boosted models, forests of medians (``criterion="absolute_error"``), monotonic constraints. If the rows,
-        their order or weights are not those of ``fit``, so that they do not give the leaves' sizes, or with y their
-        contents. If the kind is ``"out_of_bag"`` and the forest's bags are unknown. As `bind`, for X and rows.
+        their order or weights are not those of ``fit``: they have to give the leaves' sizes, and with y their contents.
+        If the kind is ``"out_of_bag"`` and the forest's bags are unknown. As `bind`, for X and rows.
 
     Warns
     -----

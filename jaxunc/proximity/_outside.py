@@ -73,7 +73,7 @@ class LeafBoxes:
 
     def __init__(self, forest: Any, rows: InstancesLike, numbers: Encoded | None = None):
         self._trees = contents_of(forest).trees
-        # As numbers: where trees compare float64, they read between which of their thresholds a value lies.
+        # Values are compared as numbers; trees that compare float64 read positions among their thresholds instead.
         self._columns = dataclasses.replace(self._trees.columns, cuts=None)
         self._leaves, self._rows = self._read(rows, numbers, "rows")
         if not len(self._leaves):
@@ -122,9 +122,8 @@ def _columns_of(values: Any, positions: np.ndarray, columns: Columns) -> np.ndar
 def _count_outside(rows: np.ndarray, leaf: np.ndarray, queries: np.ndarray, query_leaf: np.ndarray) -> np.ndarray:
     """Return in how many columns each query lies outside of the range of its leaf's rows, ``[queries]``.
 
-    ``rows [rows columns]`` and ``queries [queries columns]`` hold values, ``leaf`` has the leaf of each row in a tree,
-    and ``query_leaf`` that of each query. There is at least one row. For a query without rows in its leaf all columns
-    count.
+    ``rows [rows columns]``, at least one, and ``queries [queries columns]`` hold values; ``leaf`` and ``query_leaf``
+    have the leaf of each row and query in a tree. For a query without rows in its leaf all columns count.
     """
     order = np.argsort(leaf, kind="stable")
     leaves_with_rows, first_row = np.unique(leaf[order], return_index=True)

@@ -35,7 +35,7 @@ def target_doubt(
     ----------
     model
         A forest or bag of scikit-learn that was grown on bags, a pipeline that ends in one, or an estimator of this
-        library with one: as `neighbours` takes for ``kind="out_of_bag"``.
+        library with one. As for ``kind="out_of_bag"`` of `neighbours`.
     y
         The labels or targets that the model was grown with ``[rows]``.
     rows, sample_weight, groups
@@ -61,7 +61,7 @@ def target_doubt(
     -----
     Computed in blocks on the host: memory does not grow with the pairs of rows. With 8 % wrong labels, the 8 % of rows
     with the largest doubt hold 76 % of them (mean of 8 data sets). With 5 % exchanged targets, the 5 % of rows with the
-    largest doubt hold 47 % of them, and 43 % if the residual alone ranks (7 data sets).
+    largest doubt hold 47 % of them (7 data sets); those with the largest residual hold 43 %.
 
     Examples
     --------

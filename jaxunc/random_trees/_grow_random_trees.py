@@ -41,7 +41,6 @@ class TreeBlock:
     table: np.ndarray
     """The distinct rows of class counts of the nodes, ``[rows classes]``."""
     depth: np.ndarray
-    """Depth of each tree."""
     forks: tuple[np.ndarray, np.ndarray, np.ndarray] | None
     """Multi-way tests: the tree of each, its number of children, and the children's numbers, test by test.
 
@@ -50,11 +49,7 @@ class TreeBlock:
 
 
 def read_block(shape: Shape, nodes: BlockNodes, leaves, n_live: int, sample: EncodedSample) -> TreeBlock:
-    """Return the first ``n_live`` trees of a block, copied from the device to the host; they were grown on ``sample``.
-
-    ``leaves`` is what `grow_block` returns beside the nodes: class counts or, where weights are fractions, the lanes in
-    leaves (a lane is one instance in one tree).
-    """
+    """Return the first ``n_live`` trees of a block on the host; `grow_block` returned ``nodes`` and ``leaves``."""
     n_nodes = np.asarray(nodes.n_nodes)[:n_live]
     width = int(n_nodes.max())
     device_arrays = _make_arrays(
@@ -78,8 +73,8 @@ def read_block(shape: Shape, nodes: BlockNodes, leaves, n_live: int, sample: Enc
 def _count_nodes(shape: Shape, leaves, sample: EncodedSample) -> np.ndarray:
     """Return the class counts of all nodes of a block ``[slots*classes]``; a slot is one node in one tree.
 
-    ``leaves`` are these counts already or, if weights are fractions, the lanes in leaves: then the weights of
-    ``sample`` are summed here, in float64.
+    ``leaves`` are these counts already or, if weights are fractions, the lanes in leaves (a lane is one instance in one
+    tree): then the weights of ``sample`` are summed here, in float64.
     """
     if sample.data.weight is not None:
         return np.asarray(leaves)
@@ -96,7 +91,7 @@ def _find_forks(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
     """Return (``feature`` with -1 - k at the empty leaves of multi-way test k, `TreeBlock.forks`).
 
     ``top`` has, for a child or an empty leaf of a multi-way test, the node with the first of the test's binary cuts; -1
-    elsewhere. ``empty`` is True for empty leaves. All arrays are ``[trees nodes]``.
+    elsewhere. ``empty`` is True for empty leaves. The arguments are ``[trees nodes]``.
     """
     n_nodes = top.shape[1]
 
@@ -139,8 +134,8 @@ def _make_arrays(shape: Shape, block: BlockNodes, order, boundaries, n_numeric) 
         "missing_right": missing_right,
     }
     if shape.n_words:
-        # Cuts of ranks become cuts of values: the edge is the order key of the last value that goes left.
-        rank = jnp.where(is_inner & (feature >= n_numeric), threshold, -1)  # -1: no cut of ranks
+        # Cuts of ranks become cuts of values: the threshold is the order key of the last value that goes left.
+        rank = jnp.where(is_inner & (feature >= n_numeric), threshold, -1)  # -1: no test of a nominal feature
         edge = boundaries[feature, jnp.maximum(rank, 0)]
         arrays["threshold"] = jnp.where(rank >= 0, edge, threshold)
         top, size = split_words(block.member, jnp.int32, jnp.int32)
@@ -150,19 +145,16 @@ def _make_arrays(shape: Shape, block: BlockNodes, order, boundaries, n_numeric) 
 
 
 def join_blocks(blocks: list[TreeBlock], sample: EncodedSample) -> Forest:
-    """Return the forest of the trees of all blocks, which were grown on ``sample``.
-
-    The arrays of the blocks are removed as they are copied, to save memory.
-    """
+    """Return the forest of the trees of all blocks, grown on ``sample``; blocks lose their arrays, to save memory."""
     width = max(block.arrays["child"].shape[1] for block in blocks)
-    # Powers of two share programs, but would waste gigabytes for large trees.
+    # Widths that are powers of two let forests share programs, but would waste gigabytes for large trees.
     width = power_of_two(width, 64) if width <= _LARGE_WIDTH else multiple_of(_WIDTH_STEP, width)
     rows = np.concatenate(
         [np.zeros((1, len(sample.labels)), blocks[0].table.dtype), *(block.table for block in blocks)]
     )
     table, table_row = distinct_rows(rows)  # row 0 is the zero vector: counts are not negative
     table_row = table_row.astype(np.int32)
-    first_row = 1  # the row of zeros is not a block's
+    first_row = 1  # of the block; row 0 is no block's
     for block in blocks:
         block.arrays["code"] = table_row[first_row : first_row + len(block.table)][block.arrays["code"]]
         first_row += len(block.table)
@@ -177,10 +169,11 @@ def join_blocks(blocks: list[TreeBlock], sample: EncodedSample) -> Forest:
         begin = 0
         for block in blocks:
             array = block.arrays.pop(name)
-            rows = stack[begin : begin + len(array)]
-            rows[:, : array.shape[1]] = array
-            rows[:, array.shape[1] :] = np.broadcast_to(beyond, width)[array.shape[1] :]
-            begin += len(array)
+            n_trees, n_nodes = array.shape
+            rows = stack[begin : begin + n_trees]
+            rows[:, :n_nodes] = array
+            rows[:, n_nodes:] = np.broadcast_to(beyond, width)[n_nodes:]
+            begin += n_trees
         return jax.device_put(stack, may_alias=True)
 
     forks = _join_forks(blocks)
@@ -208,22 +201,19 @@ def _allocate_aligned(shape: tuple[int, ...], dtype) -> np.ndarray:
     """Return an uninitialised array, at an address at which JAX uses it on a CPU without a copy."""
     n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.empty(n_bytes + 64, np.uint8)
-    # JAX aliases arrays at addresses that are multiples of 64, and copies all others.
+    # JAX shares the memory of arrays at addresses that are multiples of 64, and copies all others.
     return raw[-raw.ctypes.data % 64 :][:n_bytes].view(dtype).reshape(shape)
 
 
 def _join_forks(blocks: list[TreeBlock]) -> Forks | None:
-    """Return the multi-way tests of all blocks, numbered anew; None if there are none.
-
-    The new numbers are also written to the empty leaves in the arrays ``feature`` of the blocks.
-    """
+    """Return all blocks' multi-way tests, numbered anew, in the blocks' ``feature``, too; None if there are none."""
     trees, sizes, members = [], [], []
     n_forks = n_trees = 0
     for block in blocks:
         if block.forks is not None:
             tree, n_members, children = block.forks
             feature = block.arrays["feature"]
-            feature[feature < 0] -= n_forks  # an empty leaf holds -1 - k for the test k of its block
+            feature[feature < 0] -= n_forks  # an empty leaf has -1 - k for test k: of its block, then of all blocks
             trees.append(tree + n_trees)
             sizes.append(n_members)
             members.append(children)
@@ -320,9 +310,9 @@ def grow_random_trees(
     Notes
     -----
     A node has as many tries as there are features. Each draws a feature uniformly from the numeric ones and the nominal
-    ones not yet drawn on the path. A numeric test sends ``x < t`` or ``x <= t`` to the left, either with probability
-    ½, where t is the value of an instance drawn uniformly from the node's sample. The first accepted test is used; if
-    none is, the node is a leaf. A pure node is split like any other. ``min_samples_leaf=0`` of the published code is
+    ones not yet drawn on the path. A numeric test sends ``x < t`` or ``x <= t`` to the left, either with probability ½.
+    The threshold t is the value of an instance drawn uniformly from the node's sample. The first accepted test is used;
+    if none is, the node is a leaf. A pure node is split like any other. ``min_samples_leaf=0`` of the published code is
     refused: it would accept tests with an empty side, without end.
 
     Numbers are drawn by Threefry from (key, tree, node, try). Not traceable.
@@ -397,8 +387,8 @@ def _choose_shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, mi
     n = sample.n_present
     n_nominal = int(np.count_nonzero(sample.data.n_ranks))
     n_lanes = power_of_two(max(n_trees * n, SMALLEST_CHUNK))
-    # Open nodes are at least this large, a power of two, except for parts of a multi-way test: these may have a single
-    # instance, but draw no new test, so that they need no cells.
+    # Open nodes have so many instances or more (a power of two at or below ``min_split``). Only parts of a multi-way
+    # test may have a single one; but these draw no new test, so that they need no cells.
     least_open = 1 << (min(min_split, power_of_two(n)).bit_length() - 1)
     n_open = max(power_of_two(n_trees), n_lanes // (1 if n_nominal else least_open), SMALLEST_CHUNK)
     # A child of several instances needs a count: then each node has a cell for each rank of its feature.

@@ -42,7 +42,6 @@ class EncodedSample(NamedTuple):
     totals: np.ndarray
     """Weighted class counts of the sample."""
     labels: tuple
-    """Labels of the classes."""
     columns: Columns
     """Which columns are nominal, and the levels of nominal columns that do not hold codes already."""
 
@@ -65,8 +64,8 @@ def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
     warn_of_merged_values(X, columns)
     # Numeric features first: the compiled program knows a nominal feature by its index.
     order = np.concatenate([np.flatnonzero(~is_nominal), np.flatnonzero(is_nominal)])
-    # Everything is padded to powers of two, so that samples of like size share a compiled program; ``stride`` and the
-    # numbers of features tell what is real.
+    # Padded to powers of two, so that samples of like size share a compiled program; ``stride`` and the numbers of
+    # features tell what is no padding.
     keys = np.zeros(power_of_two(values.size, 4 * SMALLEST), np.int32)
     n_ranks = np.zeros(n_features, np.int32)
     boundaries = []  # of nominal features alone
@@ -91,6 +90,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
         n_numeric=jnp.int32((~is_nominal).sum()),
         n_ranks=jax.device_put(_pad(n_ranks, 32)),
     )
+    # Nominal features are the last rows.
     boundary_table = np.zeros((n_features, max(map(len, boundaries), default=0)), np.int32)
     for table_row, edges in zip(boundary_table[n_features - len(boundaries) :], boundaries, strict=True):
         table_row[: len(edges)] = edges
@@ -113,9 +113,9 @@ def _pad(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
 
 
 def _find_columns(X, nominal) -> Columns:
-    """Return the columns of X as `fit_columns` does, except where ``nominal`` holds a bool for each column.
+    """Return the columns of X as `fit_columns` does, but without levels for numbers that ``nominal`` names by bools.
 
-    Then a nominal column that holds numbers holds codes: it gets no levels.
+    These are codes already.
     """
     mask = np.asarray(nominal)
     if mask.dtype != bool:

@@ -1,4 +1,4 @@
-"""State of a growing block of trees, carried from step to step, and the functions that read and write it.
+"""The state of a growing block of trees, carried from step to step, and the functions that read and write it.
 
 Words of this room:
 
@@ -166,7 +166,7 @@ class State(NamedTuple):
 def first_state(shape: Shape, sample: Array, n_instances: Array, n_live: Array) -> State:
     """Return the state in which each of the first ``n_live`` trees has an open root with the whole sample.
 
-    ``sample`` has the numbers of its instances, the same for all trees; the first ``n_instances`` of them are used.
+    The sample is the first ``n_instances`` of the numbers of instances in ``sample``; the others are padding.
     """
     # Twice the room: `State.follow` has a half for left and a half for right sides.
     tree = jnp.arange(2 * shape.n_open, dtype=jnp.int32)
@@ -213,18 +213,14 @@ def first_state(shape: Shape, sample: Array, n_instances: Array, n_live: Array) 
 def count_leaves(
     shape: Shape, data: EncodedData, weight: Int32[Array, "instances"], state: State
 ) -> Int32[Array, "cells"]:
-    """Return the class counts of all nodes ``[slots*classes]``, from the lanes of ``state`` that have reached leaves.
-
-    A lane is one instance in one tree, and counts by the ``weight`` of its instance.
-    """
+    """Return the class counts of all nodes ``[slots*classes]``: of the lanes in leaves, by their instances' weight."""
 
     def count(start, counts):
-        """Return ``counts`` with the lanes of the chunk from ``start`` on added."""
         is_in_leaf = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32) < state.n_done
         pairs = read_piece(state.lanes, shape.n_lanes + start, shape.lane_chunk)
         instance, slot = split_words(pairs, jnp.int32, jnp.int32)
         instance = jnp.where(is_in_leaf, instance, 0)
-        # Counted once, at the end, from the lanes in leaves: nodes on the way need no counts.
+        # Other lanes get an index behind the end, and are dropped.
         cell = jnp.where(is_in_leaf, slot * shape.n_classes + data.label[instance], len(counts))
         return counts.at[cell].add(weight[instance], mode="drop")
 
@@ -239,9 +235,9 @@ def leaf_lanes(shape: Shape, state: State) -> tuple[Int32[Array, "lanes"], Int32
 
 
 def loop_chunks(n: Array, size: int, body: Callable[[Array, Carry], Carry], carry: Carry) -> Carry:
-    """Return the last carry after ``carry = body(start, carry)`` for each chunk of the first ``n`` entries.
+    """Return the carry after ``carry = body(start, carry)`` for each chunk of the first ``n`` entries.
 
-    A chunk has ``size`` entries, from ``start`` on; the last chunk may reach beyond ``n``.
+    A chunk has ``size`` entries, from ``start`` on; the last one may reach beyond ``n``.
     """
     # A traced number of chunks: a step costs what is open, not what there is room for.
     return lax.fori_loop(0, (n + (size - 1)) // size, lambda i, carry: body(i * size, carry), carry)

@@ -53,9 +53,9 @@ from ._state import (
     write_piece,
 )
 
+# A packed test has the number of its feature in the lower 24 bits, and above a flag for each bool of `DrawnTests`.
 _FEATURE = np.int32(2**24 - 1)
-# Flags beside the number of a drawn feature.
-_MULTIWAY, _CUT, _EXHAUSTED, _NO_THRESHOLD, _MISSING_RIGHT = (np.int32(2**i) for i in range(24, 29))
+_FLAGS = tuple(np.int32(2**i) for i in range(24, 29))
 
 MISSING_LEFT = np.int32(2**30)
 """Flag added to the number of a feature where missing values go left."""
@@ -113,32 +113,26 @@ class DrawnTests(NamedTuple):
 
     def pack(self) -> Complex64[Array, "open"]:
         """Return the tests as pairs of 32-bit words: the feature with its flags, and the threshold."""
-        flags = ((_MULTIWAY, self.multiway), (_CUT, self.cut), (_EXHAUSTED, self.exhausted))
-        flags += ((_NO_THRESHOLD, self.no_threshold), (_MISSING_RIGHT, self.missing_right))
         word = self.feature
-        for flag, is_set in flags:
+        for flag, is_set in zip(_FLAGS, self[2:], strict=True):  # all fields but feature and threshold
             word = word | jnp.where(is_set, flag, 0)
         return pair_words(word, self.threshold)
 
     @classmethod
     def unpack(cls, word: Int32[Array, "..."], threshold: Int32[Array, "..."]) -> "DrawnTests":
         """Return the tests from the two words of `pack`: ``word``, the feature with its flags, and ``threshold``."""
-        flags = (_MULTIWAY, _CUT, _EXHAUSTED, _NO_THRESHOLD, _MISSING_RIGHT)
-        return cls(word & _FEATURE, threshold, *((word & flag) > 0 for flag in flags))
+        return cls(word & _FEATURE, threshold, *((word & flag) > 0 for flag in _FLAGS))
 
 
 def draw_tests(shape: Shape, data: EncodedData, words: UInt32[Array, "trees 2"], state: State) -> State:
     """Return ``state`` with a test for every open node in ``scratch.test``, and the open nodes in ``scratch.open``.
 
-    ``words`` are the trees' random keys (`tree_keys`). For multi-way tests, cells are reserved in which their values
-    are counted later.
+    ``words`` are the trees' random keys (`tree_keys`). Cells are reserved in which the values of multi-way tests are
+    counted later.
     """
 
     def draw(start, carry):
-        """Draw the tests of the chunk of open nodes from ``start`` on, and reserve cells.
-
-        ``carry`` is the scratch, and the number of cells that are reserved so far.
-        """
+        """Draw the tests of the chunk from ``start`` on; ``carry`` is (scratch, number of cells reserved so far)."""
         scratch, n_cells = carry
         index = read_piece(state.open_index, start, shape.node_chunk)
         # Followers lie where their parents were; gathered they lie tree by tree, as all passes need them.
@@ -247,10 +241,7 @@ def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) ->
         scratch = scratch._replace(cells=loop_chunks(scratch.n_cells, shape.lane_chunk, clear, scratch.cells))
 
     def find(start, carry):
-        """Find the sides of the chunk of lanes from ``start`` on.
-
-        ``carry`` is the scratch, and the number of lanes so far that go right.
-        """
+        """Find the sides of the chunk from ``start`` on; ``carry`` is (scratch, how many lanes so far go right)."""
         scratch, n_right = carry
         _, used, instance, node = lane_piece(shape, state, state.lanes, start)
         test = DrawnTests.unpack(*gather_pairs(scratch.test, node))
@@ -270,7 +261,7 @@ def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) ->
             # An index beyond the cells is dropped: lanes of other tests are counted nowhere.
             cell = jnp.where(used & test.multiway, gather(scratch.values, node) + key, shape.n_cells)
             scratch = scratch._replace(cells=scratch.cells.at[cell].add(1, mode="drop"))
-        elif shape.n_words:  # the first cut lies just below a value
+        elif shape.n_words:  # the first cut lies just below a value, threshold + 1: is there a larger one?
             above = (used & (key > test.threshold + 1)).astype(jnp.int32)
             scratch = scratch._replace(values=scratch.values.at[node].max(above, mode="promise_in_bounds"))
         return scratch, before[-1] + goes_right[-1].astype(jnp.int32)
@@ -296,10 +287,7 @@ def _count_frequent(shape: Shape, limits: Limits, scratch: Scratch) -> Array:
     """Return the array `Scratch.frequent`, which counts the cells of ``min_samples_leaf`` instances or more."""
 
     def count(start, carry):
-        """Count the large cells in the chunk of cells from ``start`` on.
-
-        ``carry`` is the array so far, and the number of large cells before the chunk.
-        """
+        """Count the cells of the chunk from ``start`` on; ``carry`` is (the array, number of large cells so far)."""
         counts, n_frequent = carry
         frequent = read_piece(scratch.cells, start, shape.lane_chunk) >= limits.min_samples_leaf
         before = count_before(frequent) + n_frequent
@@ -373,10 +361,7 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
     n_nodes = state.nodes.n_nodes
 
     def decide_chunk(start, carry):
-        """Decide on the tests of the chunk of open nodes from ``start`` on.
-
-        ``carry`` is what the chunks before have written, and the `_Totals` over them.
-        """
+        """Decide on the tests of the chunk from ``start`` on; ``carry`` is what earlier chunks wrote, and `_Totals`."""
         followers, indices, tree_nodes, move, totals = carry
         nodes = jax.tree.map(lambda field: read_piece(field, start, shape.node_chunk), state.scratch.open)
         test = DrawnTests.unpack(
@@ -416,7 +401,7 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
             followers = jax.tree.map(lambda old, new, begin=begin: write_piece(old, begin, new), followers, side_nodes)
             indices = scatter(indices, index[i], side.is_open, begin + jnp.arange(shape.node_chunk, dtype=jnp.int32))
         tree_nodes = _split(tree_nodes, tested, tree, (left, right))
-        # Counts before the last node, and that node's own: the counts before the next chunk.
+        # The counts before the last node plus that node's own are those before the next chunk.
         _, first_right = first
         _, index_right = index
         totals_after = _Totals(
@@ -428,11 +413,8 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
         )
         return followers, indices, tree_nodes, move, totals_after
 
-    zero = jnp.int32(0)
-    no_tree = jnp.int32(-1)
-    totals = _Totals(
-        n_accepted=zero, n_open=zero, n_lanes=zero, last_tree=no_tree, offset=jnp.zeros(shape.n_trees, jnp.int32)
-    )
+    zero, no_tree = jnp.int32(0), jnp.int32(-1)
+    totals = _Totals(zero, zero, zero, last_tree=no_tree, offset=jnp.zeros(shape.n_trees, jnp.int32))
     carry = state.follow, state.open_index, state.nodes, state.scratch.move, totals
     followers, indices, tree_nodes, move, totals = loop_chunks(state.n_open, shape.node_chunk, decide_chunk, carry)
     state = state._replace(
@@ -444,9 +426,8 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
 def _fits(shape: Shape, data: EncodedData, limits: Limits, scratch: Scratch, start, test: DrawnTests, sizes) -> Array:
     """Return whether each test sends ``min_samples_leaf`` instances or more to both sides.
 
-    A multi-way test needs two children of that size, and its second and later cuts always fit. ``test`` has the tests
-    of the chunk of open nodes from ``start`` on. ``sizes`` are (instances that go left, instances that go right) at
-    each node.
+    A multi-way test needs two children of that size instead. ``test`` has the tests of the chunk of open nodes from
+    ``start`` on; ``sizes`` are the numbers of instances that go left and right at each node.
     """
     n_left, n_right = sizes
     fits = (n_left >= limits.min_samples_leaf) & (n_right >= limits.min_samples_leaf) & ~test.no_threshold
@@ -600,12 +581,8 @@ def move_lanes(shape: Shape, state: State, n_open: Array, n_lanes: Array) -> Sta
 
 
 def tree_keys(key: jax.Array, first: int, n_trees: int) -> UInt32[Array, "trees 2"]:
-    """Return two random words for each of ``n_trees`` trees, by the random ``key`` and the tree's number.
-
-    The first tree has the number ``first``.
-    """
-    trees = jnp.arange(first, first + n_trees, dtype=jnp.uint32)
-    return _tree_keys(key, trees)
+    """Return two random words for each of ``n_trees`` trees, by ``key`` and the tree's number, from ``first`` on."""
+    return _tree_keys(key, jnp.arange(first, first + n_trees, dtype=jnp.uint32))
 
 
 @jit
@@ -615,14 +592,12 @@ def _tree_keys(key, trees):
 
 
 def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return two random words for each pair of key and counter, by Threefry-2x32 with 20 rounds (Salmon et al. 2011).
-
-    Calling `jax.random` once per node would cost far more.
-    """
+    """Return two random words for each pair of key and counter, by Threefry-2x32-20 (Salmon et al. 2011)."""
+    # One call of `jax.random` for each node would cost far more.
     words = (*key, key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))  # the constant of Threefry's key schedule
     a = counter[0] + words[0]
     b = counter[1] + words[1]
-    for block in range(5):
+    for block in range(5):  # of four rounds each; then words of the key are added
         for rotation in _ROTATIONS[block % 2]:
             a = a + b
             b = a ^ ((b << np.uint32(rotation)) | (b >> np.uint32(32 - rotation)))
@@ -657,7 +632,7 @@ def find_bit(rank: Int32[Array, "..."], free: list[UInt32[Array, "..."]]) -> Int
         in_word = (rank >= 0) & (rank < count)
         word = jnp.where(in_word, bits, word)
         position = jnp.where(in_word, 32 * i, position)
-        # Once found the rank becomes negative in a way that keeps it: -1 - rank.
+        # In the word that has the bit, the rank becomes negative in a way that keeps it: -1 - rank.
         rank = jnp.where(rank < 0, rank, jnp.where(in_word, -1 - rank, rank - count))
     rank = -1 - rank
     # Within the word by halving: five steps for any rank, without a branch.

@@ -29,7 +29,7 @@ class TargetBins(NamedTuple):
     edges: np.ndarray
     """The least value of each bin but the first, ``[bins - 1]``: a value lies in the last bin whose edge it reaches."""
     table: np.ndarray
-    """Quantiles of the values within each bin at 0, 1/32 … 1, ``[bins 33]``; equal for an atom, a bin of one value."""
+    """Quantiles of the values within each bin at 0, 1/32 … 1, ``[bins 33]``; equal in an atom, a bin of one value."""
     means: np.ndarray
     """The mean of the values within each bin, ``[bins]``."""
     codes: np.ndarray
@@ -95,7 +95,7 @@ class TargetBins(NamedTuple):
             position = xp.clip(xp.where(xp.isnan(fraction), 0, fraction), 0, 1) * (POINTS - 1)
             point = xp.minimum(xp.floor(position), POINTS - 2)
             table_index = bin_[..., 0] * POINTS + point.astype(np.int64)
-            low, high = (xp.take(xp.asarray(self.table.ravel()), table_index + step, mode="clip") for step in (0, 1))
+            low, high = (xp.take(xp.asarray(self.table.ravel()), table_index + i, mode="clip") for i in (0, 1))
             # In this form an atom's quantile is its value to the bit, since high - low is 0.
             quantiles.append(low + (high - low) * (position - point))
         return quantiles
@@ -114,6 +114,7 @@ class TargetBins(NamedTuple):
         point = np.clip(last_point, 0, POINTS - 2)
         low, high = (np.take_along_axis(points, index[:, None], axis=1)[:, 0] for index in (point, point + 1))
         fraction = np.clip((target - low) / np.where(high > low, high - low, 1), 0, 1)
+        # The share of the bin up to the target: 0 below all points, 1 from the last one on.
         within = np.where(last_point < 0, 0, np.where(last_point == POINTS - 1, 1, (point + fraction) / (POINTS - 1)))
         below = np.cumsum(shares, axis=1) - shares
         rows = np.arange(len(shares))
@@ -135,10 +136,7 @@ class TargetBins(NamedTuple):
         return scores
 
     def _crps(self, shares: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Return the scores of `crps` for a few instances, from ``shares [instances bins]`` and ``target [instances]``.
-
-        The arrays in between are large: `BIN_SCORES` limits the number of instances.
-        """
+        """Return the scores of `crps` by ``shares [instances bins]`` and ``target [instances]``, for few instances."""
         shares = shares / shares.sum(axis=1, keepdims=True)
         bin_starts = np.cumsum(shares, axis=1) - shares
         levels = bin_starts[:, :, None] + shares[:, :, None] * np.linspace(0, 1, POINTS)  # [instances bins points]
@@ -155,10 +153,7 @@ class TargetBins(NamedTuple):
         return inside.sum(axis=1) + np.maximum(x[0] - target, 0) + np.maximum(target - x[-1], 0)
 
     def _shares(self, p: NumbersLike) -> np.ndarray:
-        """Return ``p [instances bins]`` as float64.
-
-        Raises a ValueError for another shape, for negative numbers, and for a row of zeros; NaN is kept.
-        """
+        """Return ``p [instances bins]`` as float64; raise a ValueError for other shapes, numbers < 0, rows of zeros."""
         check_numbers("p", p)
         shares = np.asarray(p, np.float64)
         if shares.ndim != 2 or shares.shape[1] != self.n_bins:
@@ -240,9 +235,9 @@ def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarra
     ends = np.cumsum(weight)
     starts = np.r_[0, ends[:-1]]
     quantiles = np.empty(len(levels))
-    for i, start in enumerate(levels * (ends[-1] - unit)):
+    for i, start in enumerate(levels * (ends[-1] - unit)):  # of the window, which ends a unit later
         first = min(int(np.searchsorted(ends, start, side="right")), len(values) - 1)
-        window = slice(first, max(int(np.searchsorted(starts, start + unit)), first + 1))
+        window = slice(first, max(int(np.searchsorted(starts, start + unit)), first + 1))  # the values that it meets
         overlap = np.maximum(np.minimum(ends[window], start + unit) - np.maximum(starts[window], start), 0)
         offset = values[window] - values[first]  # an atom's quantile is its value to the bit
         quantiles[i] = values[first] + overlap @ offset / (overlap.sum() or 1)
@@ -347,7 +342,7 @@ def _bin_starts(value_weight: np.ndarray, n_bins: int, unit: float) -> np.ndarra
     An atom is a bin by itself. The values between two atoms are cut into bins of about equal weight.
     """
     bin_weight = value_weight.sum() / n_bins
-    is_atom = value_weight >= max(bin_weight / 2, 2 * unit) * (1 - TIED)
+    is_atom = value_weight >= max(bin_weight / 2, 2 * unit) * (1 - TIED)  # half a bin, and two rows at least
     no_atom = -1
 
     def run_key(position: int) -> int:
@@ -360,8 +355,10 @@ def _bin_starts(value_weight: np.ndarray, n_bins: int, unit: float) -> np.ndarra
         starts.append(run[0])
         if key == no_atom:
             cumulative = np.cumsum(value_weight[run])
-            n_parts = max(1, round(round(cumulative[-1] / bin_weight, 9)))  # rounding errors decide no half
+            # To nine digits first: 2.4999999999 is 2.5 with an error of rounding, which must not decide.
+            n_parts = max(1, round(round(cumulative[-1] / bin_weight, 9)))
             part_ends = np.arange(1, n_parts) * cumulative[-1] / n_parts
+            # A part begins after the value with which the weight reaches the end of the part before.
             starts += (run[0] + 1 + np.searchsorted(cumulative, part_ends * (1 - TIED))).tolist()
     return np.unique([start for start in starts if start < len(value_weight)])
 
@@ -369,8 +366,8 @@ def _bin_starts(value_weight: np.ndarray, n_bins: int, unit: float) -> np.ndarra
 def _cuts(values: np.ndarray, times: np.ndarray, ends: tuple[int, int], fewest: float) -> list[int]:
     """Return the positions where a bin is cut, so that no half of its rows is `LOPSIDED` times as wide as the other.
 
-    ``values`` ascend and are distinct, ``times`` says how often each counts, and the bin has the values from position
-    ``ends[0]`` up to, but not with, ``ends[1]``. A half with fewer than ``fewest`` rows is not cut off.
+    ``values`` ascend and are distinct, ``times`` says how often each counts, and the bin has those at the positions
+    ``range(*ends)``. A half with fewer than ``fewest`` rows is not cut off.
     """
     start, stop = ends
     cumulative = np.cumsum(times[start:stop])
@@ -379,7 +376,7 @@ def _cuts(values: np.ndarray, times: np.ndarray, ends: tuple[int, int], fewest: 
         cumulative, cumulative[-1] * np.array([TIED, (1 - TIED) / 2, 1 - TIED])
     ).tolist()
     if half >= last or min(cumulative[half], cumulative[-1] - cumulative[half]) < fewest:
-        return []
+        return []  # no value is above the median, or a half has too few rows
     low, below, above, high = values[start:stop][[first, half, half + 1, last]] / 4  # differences stay finite
     median = below + (above - below) / 2
     lower_width, upper_width = median - low, high - median

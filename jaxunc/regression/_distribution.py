@@ -24,7 +24,7 @@ CACHED = 2**17
 MIDDLES = 512
 """Number of levels by which moments and scores are summed where quantiles are mapped back or rounded."""
 SHORT = 1e-9
-"""Range of levels below which a line counts as constant, since its slope has lost its digits."""
+"""Range of levels up to which a line counts as constant, since differences of its integrals have lost their digits."""
 
 
 class NumberDistribution:
@@ -70,6 +70,7 @@ class NumberDistribution:
         self._law = law
         self._bins = bins
         self._support = support
+        # None for what the law does not read: methods test for None, not for the kind of law.
         self._moments = moments if law.reads_moments else None
         self._shares = shares if law.weight < 1 else None
         self._strata = strata if law.strata is not None else None
@@ -241,7 +242,7 @@ class NumberDistribution:
         """
         u = (np.arange(MIDDLES) + 0.5) / MIDDLES
         level = u**2 * (3 - 2 * u)
-        weight = u * (1 - u)  # in proportion to the derivative of the level
+        weight = u * (1 - u)  # in proportion to the derivative of the level by u
         q = np.clip(self._at(np.tile(level, (len(self), 1))), *self._support)
         return level, weight / weight.sum(), q
 
@@ -275,7 +276,7 @@ class NumberDistribution:
         return [(self._law.of_stratum(k), np.flatnonzero(self._strata == k)) for k in np.unique(self._strata).tolist()]
 
     def _by_ranks_of_strata(self, levels: np.ndarray) -> np.ndarray:
-        """Return the quantiles ``[instances levels]`` at ``levels``, each row's by the ranks within its stratum.
+        """Return the quantiles ``[instances levels]``, each row's by the ranks within its stratum.
 
         Raises a ValueError that names the stratum if a level needs more rows than the stratum has.
         """
@@ -319,7 +320,7 @@ class NumberDistribution:
     def _of_parts(
         self, ask: Callable[..., np.ndarray], y: Any, name: str = "y", *, n_points: int | None = None
     ) -> np.ndarray:
-        """Return the results of the function ``ask`` for all instances, in the shape of y.
+        """Return the results ``[instances k]`` of the function ``ask`` for all instances, in the shape of y.
 
         ``ask(part, numbers)`` is called for a few instances at a time: ``part`` is their distribution, all of one
         stratum, and ``numbers [instances k]`` are their y. Errors call y ``name``. An instance takes ``n_points``
@@ -330,15 +331,14 @@ class NumberDistribution:
             n_points = 1 if self._shares is None else self._bins.n_bins
         step = max(CACHED // max(n_points, target.shape[1]), 1)
         results = np.empty(target.shape)
-        laws = self._by_stratum if target.size else []
-        for law, positions in laws:
+        for law, positions in self._by_stratum if target.size else []:
             lines = self._residuals if self._strata is None else _residual_lines(law)
             for start in range(0, len(positions), step):
                 rows = positions[start : start + step]
                 moments = None if self._moments is None else Moments(*(array[rows] for array in self._moments))
                 shares = None if self._shares is None else self._shares[rows]
                 part = NumberDistribution(law, self._bins, moments, shares=shares, support=self._support)
-                # Cached properties, which all parts share.
+                # Cached properties, computed once for all parts.
                 part._residuals = lines
                 part._within_bins = self._within_bins
                 results[rows] = ask(part, target[rows])
@@ -356,27 +356,25 @@ class NumberDistribution:
             raise ValueError(
                 f"{name} has shape {numbers.shape}; pass a number, one for each of {n} instances, or several ({n}, k)."
             )
-        numbers = numbers if numbers.ndim == 2 else numbers[..., None]
+        numbers = numbers if numbers.ndim == 2 else numbers[..., None]  # an axis of one number for each instance
         numbers = np.broadcast_to(numbers, (n, numbers.shape[-1]))
-        if not (finite := np.isfinite(numbers)).all():
-            row, column = np.argwhere(~finite)[0]
+        if not (is_finite := np.isfinite(numbers)).all():
+            row, column = np.argwhere(~is_finite)[0]
             raise ValueError(f"{name} holds {numbers[row, column]} in row {row}; pass finite numbers.")
         return numbers
 
     def _at(self, levels: np.ndarray) -> np.ndarray:
-        """Return quantiles ``[instances levels]``, not clipped to the support, at ``levels [instances levels]``.
-
-        Each instance has levels of its own.
-        """
+        """Return each instance's quantiles at levels of its own, both ``[instances levels]``; they are not clipped."""
         law_levels = levels if self._law.target_map is None else self._law.target_map.levels(levels)
         leaf_quantiles = None
         if self._shares is not None:
             leaf_quantiles = np.stack(self._bins.quantiles(self._shares.astype(np.float64), law_levels.T), axis=1)
         if self._moments is None:
             assert leaf_quantiles is not None
+            # `TargetBins.quantiles` returns a number even for rows without an answer.
             quantiles = np.where(np.isnan(self._centre)[:, None], np.nan, leaf_quantiles)
         else:
-            z = np.zeros(0) if self._residuals is None else self._residuals.at(law_levels)
+            z = np.zeros(0) if self._residuals is None else self._residuals.at(law_levels)  # a local law reads no z
             quantiles = self._law.blend(self._moments, law_levels, z, leaf_quantiles)
         return self._law.as_targets(quantiles, levels)
 
@@ -405,15 +403,15 @@ class NumberDistribution:
         """The least and the largest level whose quantiles lie within the support, ``[2 instances]``."""
         ends = np.array(self._support)
         levels = np.repeat([[0.0], [1.0]], len(self), axis=1)
-        if (finite := np.isfinite(ends)).any():
-            levels[finite] = self._levels_up_to(np.tile(ends[finite], (len(self), 1))).T
+        if (has_end := np.isfinite(ends)).any():
+            levels[has_end] = self._levels_up_to(np.tile(ends[has_end], (len(self), 1))).T
         return np.stack([levels[0], np.maximum(*levels)])
 
     def _integrals(self, start: Any, stop: Any) -> np.ndarray:
         r"""Return integrals of q, τ q and q² over levels τ from ``start`` to ``stop``, ``[3 instances]``.
 
-        q is the quantile less `_centre`. It is a sum of two parts, of residuals and of leaves. The third integral holds
-        the square of each part, and not twice their product, which is in `_products`.
+        q is the quantile less `_centre`. It is a sum of two parts, of residuals and of leaves. The third integral is of
+        the sum of their squares; `_products` has the rest of q², twice their product.
         """
         low, high = self._within_support
         up_to_stop = self._integrals_up_to(np.clip(stop, low, high))
@@ -427,10 +425,7 @@ class NumberDistribution:
         return total
 
     def _integrals_up_to(self, level: np.ndarray) -> np.ndarray:
-        """Return the three integrals of `_integrals` over levels from 0 to ``level [instances]``, ``[3 instances]``.
-
-        Quantiles are not clipped to the support.
-        """
+        """Return the integrals of `_integrals` from 0 to ``level [instances]``, of quantiles that are not clipped."""
         total = np.zeros((3, len(level)))
         if self._residuals is not None:
             scale = self._residual_scale
@@ -444,32 +439,29 @@ class NumberDistribution:
         """Return integrals of b, τ b and b² over levels τ from 0 to ``level [instances]``, ``[3 instances]``.
 
         b is the quantile of the leaves, less `_centre`. Within a bin it is the bin's mean plus a line (`_within_bins`),
-        whose integral over the bin is 0. The integrals are sums over the bins below a level, and over a share of the
-        bin in which the level lies.
+        whose integral over the bin is 0.
         """
         _, shares, means = self._leaf_parts
         lines = self._within_bins
         rows = np.arange(len(level))
         starts = np.cumsum(shares, axis=1) - shares  # level at which each bin begins
-        # Within a bin τ = start + share · u, u from 0 to 1. Terms with a line's integral over its bin are 0, left out.
-        _, by_level, square = lines.whole[:, None]
-        by_level = starts * means + shares * (means / 2 + by_level)
-        by_bin = np.stack([shares * means, shares * by_level, shares * (square + means**2)])  # [3 instances bins]
+        # Over whole bins, where τ = start + share · u, u from 0 to 1. Terms with the line's integral, 0, are left out.
+        _, line_by_level, line_square = lines.whole[:, None]
+        by_level = starts * means + shares * (means / 2 + line_by_level)
+        by_bin = np.stack([shares * means, shares * by_level, shares * (line_square + means**2)])  # [3 instances bins]
         before = np.cumsum(by_bin, axis=2) - by_bin
+        # Over the part of a bin up to the level: first of the line, then of the line with the bin's mean added.
         bin_ = np.minimum(np.sum(starts + shares <= level[:, None], axis=1), self._bins.n_bins - 1)
         share, start, mean = (array[rows, bin_] for array in (shares, starts, means))
         u = np.clip((level - start) / np.where(share > 0, share, 1), 0, 1)
-        plain, by_level, square = lines.integrals(u, bin_)  # of the line; the bin's mean is added to it next
-        square = square + mean * (2 * plain + mean * u)
-        plain = plain + mean * u
-        by_level = by_level + mean * u**2 / 2
+        line_plain, line_by_level, line_square = lines.integrals(u, bin_)
+        plain = line_plain + mean * u
+        by_level = line_by_level + mean * u**2 / 2
+        square = line_square + mean * (2 * line_plain + mean * u)
         return before[:, rows, bin_] + share * np.stack([plain, start * plain + share * by_level, square])
 
     def _product_integrals(self) -> np.ndarray:
-        """Return twice the integral of the product of q's two parts, ``[instances]`` (`_products`).
-
-        It is a sum over ranges of levels within which the leaves' part is linear.
-        """
+        """Return twice the integral of the product of q's two parts, ``[instances]``, for `_products`."""
         assert self._residuals is not None
         scale, shares, means = self._leaf_parts
         low, high = self._within_support[:, :, None]
@@ -477,7 +469,7 @@ class NumberDistribution:
         starts = np.cumsum(shares, axis=1) - shares
         ends = np.clip(np.stack([starts, starts + shares]), low, high)
         product = np.sum(means * np.diff(self._residuals.integrals(ends)[0], axis=0)[0], axis=1)
-        # The line within each bin that is no atom, piece by piece.
+        # The line within each bin that is no atom, by pieces left_value + slope (τ - left), times r of the residuals.
         has_spread = ~self._bins.is_atom
         if has_spread.any():
             bin_knots = self._within_bins.values[has_spread]  # [bins points]; what follows is [instances bins points]
@@ -489,6 +481,7 @@ class NumberDistribution:
             slope = np.diff(bin_knots, axis=-1) / np.where(length > 0, length, 1)
             left_value = bin_knots[:, :-1] + slope * (left - levels[..., :-1])
             plain, by_level = np.diff(self._residuals.integrals(clipped, squares=False), axis=-1)
+            # The integral of (τ - left) r; over a short range, where the difference has lost its digits, r is constant.
             by_slope = np.where(width > SHORT, by_level - left * plain, width / 2 * plain)
             product += np.sum(left_value * plain + slope * by_slope, axis=(1, 2))
         return 2 * self._residual_scale * scale * product
@@ -516,11 +509,8 @@ class NumberDistribution:
 
 
 def _means(table: np.ndarray) -> np.ndarray:
-    """Return each bin's mean ``[bins]`` from its quantiles ``table [bins points]``, which are linear in between.
-
-    The mean of an atom is exact.
-    """
-    offset = table - table[:, :1]
+    """Return each bin's mean ``[bins]`` from its quantiles ``table [bins points]``, which are linear in between."""
+    offset = table - table[:, :1]  # 0 in an atom, whose mean is exact
     return table[:, 0] + (offset[:, :-1] + offset[:, 1:]).mean(axis=1) / 2
 
 
@@ -543,9 +533,11 @@ class _Lines:
         self.values = values
         self._is_even = np.array_equal(levels, np.linspace(0, 1, len(levels)))  # so that no search is needed
         width = np.diff(levels)
+        # Behind each knot; 0 behind the last.
         self._slope = np.diff(values, axis=1, append=values[:, -1:]) / np.append(np.where(width > 0, width, 1), 1)
-        knot = np.arange(values.size).reshape(values.shape)[:, :-1]
-        by_piece = np.stack(self._within(knot, levels[:-1], width))
+        first_knot = np.arange(values.size).reshape(values.shape)[:, :-1]  # of each piece, in the flat ``values``
+        by_piece = np.stack(self._within(first_knot, levels[:-1], width))
+        # The three integrals up to each knot, [3 lines knots].
         self._up_to = np.concatenate([np.zeros((3, len(values), 1)), np.cumsum(by_piece, axis=2)], axis=2)
 
     @property

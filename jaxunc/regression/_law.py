@@ -37,7 +37,7 @@ WEIGHTS = tuple(np.linspace(0, 1, 11).round(1).tolist())  # candidates for the w
 FIXED_FLOOR = 0.03
 """The floor of conformal laws, as a share of the targets' total variance."""
 SHARE = 1e-12
-"""Relative rounding error of a rank: 100 · .07 is 7.000000000000001."""
+"""Relative error of rounding that ranks may have: 100 · .07 is 7.000000000000001."""
 
 
 class NumberLaw(NamedTuple):
@@ -218,9 +218,10 @@ class NumberAnswer(eqx.Module):
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
         """Return the columns ``[instances]``, by name, of ``output``, one of ``outputs``."""
-        further = {"interval": self.interval, "quantile": self.quantiles, "exceeds": self.exceeds}
-        if output in further:
-            return dict(zip(self.names[list(further).index(output)], further[output].T, strict=True))
+        tables = {"interval": self.interval, "quantile": self.quantiles, "exceeds": self.exceeds}
+        if output in tables:
+            names = dict(zip(tables, self.names, strict=True))[output]
+            return dict(zip(names, tables[output].T, strict=True))
         if output == "uncertainty":
             return {"aleatoric": self.moments.aleatoric, "epistemic": self.moments.epistemic}
         return {output: self.mean if output == "mean" else self.std}
@@ -247,7 +248,7 @@ class LawOutputs(NamedTuple):
         suffixes = [f"_{coverage:.12g}" for coverage in self.coverage] if len(self.coverage) > 1 else [""]
         ends = [end + suffix for suffix in suffixes for end in ("lower", "upper")] if self.coverage else []
         levels, limits = ([f"{number:.12g}" for number in numbers] for numbers in self[1:])
-        return tuple(ends), tuple(f"quantile_{level}" for level in levels), tuple(f"exceeds_{at}" for at in limits)
+        return tuple(ends), tuple(f"quantile_{text}" for text in levels), tuple(f"exceeds_{text}" for text in limits)
 
 
 class BoundLaw:
@@ -287,9 +288,8 @@ class BoundLaw:
     def asking(self, coverage: Any, quantiles: Any, limits: Any = None) -> "BoundLaw":
         """Return the same model with another ``request``: coverages, levels of quantiles, and limits.
 
-        Each argument is a number, several, or None for no columns.
-
-        Raises a TypeError or a ValueError unless these are numbers in range, and a ValueError for a repeated number.
+        Each argument is a number, several, or None for no columns. Raises a TypeError or a ValueError unless these are
+        numbers in range, and a ValueError for a repeated number.
         """
         coverages = levels = thresholds = ()
         if coverage is not None:
@@ -311,10 +311,8 @@ class BoundLaw:
     @property
     def parts(self) -> tuple[Any, ...]:
         """The bound forests that the law answers by, as `to_onnx` asks: of moments, and of bins where they count."""
-        return (
-            *self.moments.parts,
-            *((self.bin_shares,) if self.bin_shares is not None and self.law.weight < 1 else ()),
-        )
+        reads_bins = self.bin_shares is not None and self.law.weight < 1
+        return (*self.moments.parts, self.bin_shares) if reads_bins else self.moments.parts
 
     def over(self, transform: Callable[[Any], Any]) -> "BoundLaw":
         """Return the law with each of its bound forests replaced by ``transform(bound)``, as `shard` does."""
@@ -445,25 +443,27 @@ class BoundLaw:
 def _rank_knots(z: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (levels, quantiles of ``z``) as `NumberLaw.knots` does, for quantiles by rank (`_by_rank`).
 
-    ``z`` are residuals, of which each counts as often as its weight says. `_by_rank` rounds ranks up above the median,
-    and down below it. So of z = 1, 2, 4 with equal weights the quantile is 1 at levels below .5, 2 at .5, and 4 above:
-    the levels are 0, .5, .5, .5, .5, 1 and the quantiles 1, 1, 2, 2, 4, 4.
+    ``z`` ascend, and each counts as often as its weight says. `_by_rank` rounds ranks up above the median, and down
+    below it. So of z = 1, 2, 4 with equal weights the quantile is 1 at levels below .5, 2 at .5, and 4 above: the
+    levels are 0, .5, .5, .5, .5, 1 and the quantiles 1, 1, 2, 2, 4, 4.
     """
     unit = unit_weight(weights)
     ends = np.cumsum(weights)
     total = ends[-1] + unit  # a new row counts, too
+    # The level of the step from each z to the next, by the rule above and by the rule below the median. It is the one
+    # that lies where its rule holds; if neither does, it is the median.
     upper_steps = ends / total / (1 - SHARE)
     lower_steps = (ends + unit) / total / (1 + SHARE)
-    steps = np.maximum(upper_steps, np.minimum(lower_steps, 0.5))[:-1]  # the level of the step from each z to the next
+    steps = np.maximum(upper_steps, np.minimum(lower_steps, 0.5))[:-1]
     return np.r_[0, np.repeat(steps, 2), 1], np.repeat(z, 2)
 
 
 def _window_knots(z: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (levels, quantiles of ``z``) as `NumberLaw.knots` does, for quantiles by `weighted_quantiles`.
 
-    ``z`` are residuals, of which each counts as often as its weight says. A quantile is the mean of z over a window of
-    one row's weight. It has a knot where either end of the window passes from one z to the next. So of z = 1, 2, 4 with
-    weights 2, 1, 1 windows start at 0, 1, 2, 3: the levels are 0, 1/3, 2/3, 1 and the quantiles 1, 1, 2, 4.
+    ``z`` ascend, and each counts as often as its weight says. A quantile is the mean of z over a window of one row's
+    weight. It has a knot where either end of the window passes from one z to the next. So of z = 1, 2, 4 with weights
+    2, 1, 1 windows start at 0, 1, 2, 3: the levels are 0, 1/3, 2/3, 1 and the quantiles 1, 1, 2, 4.
     """
     unit = unit_weight(weights)
     ends = np.cumsum(weights)
@@ -475,28 +475,27 @@ def _window_knots(z: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nd
     sums = [np.interp(end, np.r_[0, ends], np.r_[0, np.cumsum(weights * z)]) for end in (start, start + unit)]
     first = np.minimum(np.searchsorted(ends, start * (1 + SHARE), side="right"), len(z) - 1)
     last = np.searchsorted(ends - weights, (start + unit) * (1 - SHARE)) - 1
-    # An atom's quantile is its value to the bit.
-    values = np.clip((sums[1] - sums[0]) / unit, z[first], z[np.maximum(last, first)])
-    return start / last_start, np.maximum.accumulate(values)
+    # Clipped, so that the mean of equal z is their value to the bit.
+    quantiles = np.clip((sums[1] - sums[0]) / unit, z[first], z[np.maximum(last, first)])
+    return start / last_start, np.maximum.accumulate(quantiles)
 
 
 def _by_rank(residuals: np.ndarray, weights: np.ndarray, level: float) -> float:
     """Return the residual at the conformal rank of ``level``: the rank is rounded away from the median.
 
-    ``residuals`` ascend, and ``weights`` say how often each counts. A new row counts with the weight `unit_weight`.
-    Raises a ValueError if the rank lies beyond the residuals.
+    ``residuals`` ascend, and ``weights`` say how often each counts. Raises a ValueError if the rank lies beyond them.
     """
     n = len(residuals)
     is_upper = level >= 0.5
-    unit = unit_weight(weights)
+    unit = unit_weight(weights)  # the weight of a new row, which is ranked with the residuals
     ends = np.cumsum(weights)
     total = ends[-1] if n else 0.0
-    if is_upper:
+    if is_upper:  # the first residual whose rank is the level's or more
         index = int(np.searchsorted(ends, (total + unit) * level * (1 - SHARE)))
-    else:
+    else:  # the last whose rank is the level's or less
         index = int(np.searchsorted(ends - weights + unit, (total + unit) * level * (1 + SHARE), side="right")) - 1
     if not 0 <= index < n:
-        tail = 1 - level if is_upper else level
+        tail = 1 - level if is_upper else level  # n rows of equal weight reach tails of 1 / (n + 1) or more
         needs = "which no number of rows gives" if tail == 0 else f"which needs {math.ceil(1 / tail * (1 - SHARE)) - 1}"
         weight_text = "" if (weights == unit).all() else f", which weigh {total / unit:.4g}"
         raise ValueError(
@@ -573,10 +572,7 @@ def fit_law(
 
 
 def order_of(residuals: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Return the positions of the residuals with a ``weight`` above 0, in ascending order of the residuals.
-
-    ``weight`` None: all residuals.
-    """
+    """Return the positions of the residuals with a ``weight`` above 0 (None: all), in ascending order of residuals."""
     order = np.argsort(residuals, kind="stable")
     return order if weight is None else order[weight[order] > 0]
 
@@ -600,6 +596,5 @@ def pinball(quantiles: np.ndarray, y: np.ndarray, levels: np.ndarray, weight: np
     proportion to the interval score.
     """
     difference = y[:, None] - quantiles
-    return float(
-        np.average(np.mean(np.maximum(levels * difference, (levels - 1) * difference), axis=1), weights=weight)
-    )
+    losses = np.maximum(levels * difference, (levels - 1) * difference)
+    return float(np.average(np.mean(losses, axis=1), weights=weight))

@@ -65,7 +65,7 @@ class LeafScales:
 
     @classmethod
     def of(cls, table: ScaleTable) -> "LeafScales":
-        """Return the scales that the contents ``table`` of a file describe; raises a ValueError if they are damaged."""
+        """Return the scales that the contents ``table`` of a file describe; raise a ValueError if they are damaged."""
         trees = check_trees(table.trees)
         values = np.asarray(table.table)
         base = table.base
@@ -184,7 +184,7 @@ def scale_table(model: AdditiveTrees, base: float, steps: np.ndarray, floor: flo
     """
     value = np.asarray(model.values, np.float64)[:, :, 0]
     is_leaf = np.asarray(model.trees.is_leaf)
-    # Less the middle of each tree's leaves: a base that a library hides in a tree takes no digits from the others.
+    # Each tree's leaves less their middle, since the size of a base that a library hides in one tree would cost digits.
     low = np.min(np.where(is_leaf, value, np.inf), axis=1)
     high = np.max(np.where(is_leaf, value, -np.inf), axis=1)
     middle = low + (high - low) / 2

@@ -208,8 +208,8 @@ class LeafMoments:
     >>> from jaxunc.regression import LeafMoments
     >>> X, y = load_diabetes(return_X_y=True)
     >>> forest = RandomForestRegressor(50, min_samples_leaf=5, random_state=0).fit(X, y)
-    >>> found = LeafMoments(forest).answer(X[:3])
-    >>> bool((abs(found.mean - forest.predict(X[:3])) < 1e-4).all()), found.std.shape
+    >>> moments = LeafMoments(forest).answer(X[:3])
+    >>> bool((abs(moments.mean - forest.predict(X[:3])) < 1e-4).all()), moments.std.shape
     (True, (3,))
     """
 
@@ -256,7 +256,7 @@ class LeafMoments:
         self.centre = float(low + (high - low) / 2)
         largest = max(high - low, math.sqrt(float(variance[is_leaf].max())))
         self.scale = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0  # a power of two: division is exact
-        # A leaf that weighs less than one of the rows that grew it counts as that share of a row.
+        # Leaves count alike; but one whose rows weighed less than 1 when they grew it counts for less.
         leaf_weight = np.minimum(n_rows[is_leaf], 1) if X is None else np.ones(np.sum(is_leaf))
         overall_mean = np.average(mean[is_leaf], weights=leaf_weight)
         self.spread = float(mean_variance + np.average((mean[is_leaf] - overall_mean) ** 2, weights=leaf_weight))
@@ -266,7 +266,7 @@ class LeafMoments:
 
     @classmethod
     def of(cls, leaves: "LeafTable") -> "LeafMoments":
-        """Return the moments that the table ``leaves`` describes; raises a ValueError if the table is damaged."""
+        """Return the moments that the table ``leaves`` describes; raise a ValueError if the table is damaged."""
         trees = check_trees(leaves.trees)
         _check_leaf_table(leaves, trees)
         moments = object.__new__(cls)
@@ -410,6 +410,7 @@ def _leaf_table(trees: Trees, mean: np.ndarray, variance: np.ndarray) -> np.ndar
     """
     columns = [mean, variance]
     remainder = mean - mean.astype(jnp.result_type(float))
+    # Without remainders a mean is off by its rounding, and a standard deviation by what sums of squares lose.
     if _is_lost(trees, mean, np.maximum(np.abs(remainder), LOST_BY_SQUARES * np.abs(mean))):
         columns.append(remainder)
     return np.stack(columns, axis=-1).reshape(mean.size, len(columns))
@@ -494,7 +495,7 @@ def _read_grown_leaves(model: Any, name: str) -> LeafMeans:
 
     ``row_moments`` is None, with a reason, if the criterion keeps no variances or rounding took their digits.
     """
-    # Imported late, since it loads scikit-learn.
+    # Imported here, since it loads scikit-learn.
     from jaxunc.interop import grown_leaves
 
     trees, size, mean, variance = grown_leaves(model)
@@ -504,15 +505,17 @@ def _read_grown_leaves(model: Any, name: str) -> LeafMeans:
         why = f"model is a {name} grown by {first_tree.criterion!r}, whose leaves hold no variances."
         return LeafMeans(trees, mean, row_moments=None, why=why)
     eps = float(np.finfo(np.float64).eps)
-    # Rounding errors of scikit-learn's variances, which are differences of float64 sums of squares.
+    # Rounding errors of scikit-learn's variances, which are differences of float64 sums of squares; 8 is a safe factor.
     rounding = 8 * eps * np.sqrt(np.maximum(size, 1)) * mean**2
     spread = float(np.var(mean[is_leaf]))
     largest = float(np.abs(mean[is_leaf]).max())
-    reference = max(float(np.mean(variance[is_leaf])), spread)
+    usual_variance = max(float(np.mean(variance[is_leaf])), spread)
     # Single leaves without bags have one mean: nothing tells constant targets from variances that are lost.
     has_bags = getattr(model, "bootstrap", False) and len(mean) > 1
-    unclear = not has_bags and is_leaf[:, 0].all() and largest > 0 and size[:, 0].max() > 1
-    all_lost = rounding[is_leaf].max() > LOST * reference and (unclear or spread > (8 * eps * largest) ** 2)
+    is_unclear = not has_bags and is_leaf[:, 0].all() and largest > 0 and size[:, 0].max() > 1
+    means_differ = spread > (8 * eps * largest) ** 2
+    all_lost = rounding[is_leaf].max() > LOST * usual_variance and (is_unclear or means_differ)
+    # By these roots `_is_lost` compares the rounding of variances with `LOST` times the squares of gaps.
     if all_lost or _is_lost(trees, mean, np.sqrt(LOST * rounding)):
         why = (
             f"model is a {name} of targets up to {largest:.6g} that differ by so little, if at all, that the variances "
@@ -525,8 +528,8 @@ def _read_grown_leaves(model: Any, name: str) -> LeafMeans:
 def checked_target(y: Any, n: int, name: str = "y", *, squared: bool = False) -> np.ndarray:
     """Return the targets ``y`` as float64 ``[instances]``.
 
-    Raises a ValueError or a TypeError, which calls them ``name``, unless they are n finite numbers. With ``squared`` it
-    also raises a ValueError if their squares overflow, or all underflow to 0.
+    Raises a ValueError or a TypeError, which calls them ``name``, unless they are n finite numbers; with ``squared``
+    also if their squares overflow, or all underflow to 0.
     """
     check_readable(name, y)
     array = np.asarray(y)
@@ -575,7 +578,7 @@ def checked_weight(weight: Any, n: int, n_trees: int) -> np.ndarray:
 def _count_rows(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return (weight of the rows X in each leaf, variance of their targets y), both ``[trees nodes]``.
 
-    ``weight`` is that of `LeafMoments`. Raises a ValueError if all weights are 0.
+    ``weight`` is the argument of `LeafMoments`. Raises a ValueError if all weights are 0.
     """
     leaves = np.asarray(leaf_index(trees, X))
     target = checked_target(y, len(leaves), squared=True)
@@ -603,6 +606,7 @@ def _is_lost(trees: Trees, mean: np.ndarray, error: np.ndarray) -> bool:
     """
     is_leaf = np.asarray(trees.is_leaf)
     child = np.asarray(trees.child)
+    # The right child comes after the left one. Leaves have none: what they get is left out below.
     left = np.where(is_leaf, 0, child)
     right = np.minimum(left + 1, child.shape[1] - 1)
 

@@ -77,13 +77,13 @@ def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) ->
     # Rows of all folds, one fold after the other.
     base, r, w = map(np.concatenate, (bases, residuals, weights))
     total = np.concatenate(totals, axis=2)
-    # Candidates are compared on some rows alone.
-    scored = np.random.default_rng(0).permutation(len(r))[:MOST_SCORED]
-    log_square = base[scored] + np.array(GAINS)[:, None, None] * total[:, None, :, scored]
+    # Candidates are compared on a sample of the rows.
+    sample = np.random.default_rng(0).permutation(len(r))[:MOST_SCORED]
+    log_square = base[sample] + np.array(GAINS)[:, None, None] * total[:, None, :, sample]
     log_square[:, :, 0] = 0  # no steps: one s for all rows, whose size the quantiles of residuals make up for
     # [settings lengths rows], where a setting is a pair of a shrinkage and a gain.
     log_square = log_square.reshape(-1, *log_square.shape[2:])
-    setting, length, floor = _best_setting(log_square, r[scored], w[scored], np.array(LEVELS[score]))
+    setting, length, floor = _best_setting(log_square, r[sample], w[sample], np.array(LEVELS[score]))
     shrinkage_index, gain_index = divmod(setting, len(GAINS))
     shrinkage, gain = SHRINKAGES[shrinkage_index], GAINS[gain_index]
     # s of all rows by the best candidate, and the factor that gives r / s a mean square of 1.
@@ -107,9 +107,9 @@ def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) ->
 
 
 def _best_setting(log_square: np.ndarray, r: np.ndarray, w: np.ndarray, levels: np.ndarray) -> tuple[int, int, float]:
-    """Return (setting, length, added): the two positions in ``log_square``, and the number added to s², of least loss.
+    """Return (setting, length, floor) of the least loss: two positions in ``log_square``, and the number added to s².
 
-    ``log_square [settings lengths rows]`` is log s² of the rows before a number is added. The loss is the pinball loss
+    ``log_square [settings lengths rows]`` is log s² of the rows before the floor is added. The loss is the pinball loss
     of quantiles at ``levels``, on residuals ``r [rows]`` with weights ``w [rows]``. Of equal losses the first wins.
     """
     mean_square = float(np.average(r**2, weights=w))
@@ -120,13 +120,13 @@ def _best_setting(log_square: np.ndarray, r: np.ndarray, w: np.ndarray, levels: 
     for setting, length in np.ndindex(n_settings, n_lengths):
         square = np.exp(log_square[setting, length])
         # At length 0 all rows have one s, and its size does not matter.
-        floors = FLOORS if length and mean_square else (0.0,)
-        for floor in floors:
-            added = floor * mean_square
-            s = np.sqrt(square + added)
+        shares = FLOORS if length and mean_square else (0.0,)
+        for share in shares:
+            floor = share * mean_square
+            s = np.sqrt(square + floor)
             loss = pinball(_scaled_quantiles(r, s, weight, levels), r, levels, weight)
-            if loss < least_loss * (1 - 1e-9):
-                best = (setting, length, added)
+            if loss < least_loss * (1 - 1e-9):  # not if it is less by rounding alone
+                best = (setting, length, floor)
                 least_loss = loss
     return best
 
@@ -145,8 +145,7 @@ def _scaled_quantiles(r: np.ndarray, s: np.ndarray, weight: np.ndarray | None, l
 def _sum_steps(fold: Fold, shrinkages: tuple[float, ...], n_lengths: int) -> tuple[float, np.ndarray]:
     """Return (base of log s², sums of the steps that a fold's other rows meet in the first trees).
 
-    The sums are ``[shrinkages lengths rows]``. Length k, from 0 to ``n_lengths``, stands for the first k tenths of the
-    trees.
+    The sums are ``[shrinkages lengths rows]``; length k, up to ``n_lengths``, means the first k tenths of the trees.
     """
     n_trees, n = fold.other_leaves.shape
     totals = np.zeros((len(shrinkages), n_lengths + 1, n))

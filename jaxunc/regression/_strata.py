@@ -76,15 +76,14 @@ class Strata(NamedTuple):
         return self._refuse_unseen(codes, column.column(0), name, first)
 
     def _refuse_unseen(self, numbers: np.ndarray, column: Any, where: str, first: int) -> np.ndarray:
-        """Return ``numbers``, those of the rows' strata, unchanged; raise a ValueError if one is negative.
+        """Return the ``numbers`` of rows' strata; raise a ValueError if one is below 0, for a value not in the fit.
 
-        A negative number marks a value that no row of the fit had. The message names the first such row: its value in
-        ``column``, its data ``where``, and its number, counted from ``first``.
+        The message names the first such row: its value in ``column``, its data ``where``, its number from ``first`` on.
         """
-        if len(unseen := np.flatnonzero(numbers < 0)):
-            row = int(unseen[0])
+        if len(unseen_rows := np.flatnonzero(numbers < 0)):
+            row = int(unseen_rows[0])
             value = column.iloc[row] if hasattr(column, "iloc") else column[row]
-            value = value.as_py() if hasattr(value, "as_py") else value
+            value = value.as_py() if hasattr(value, "as_py") else value  # of Arrow
             raise ValueError(
                 f"row {first + row} of {where} has {value!s:.60} in column {self.label}, by which coverage is "
                 f"promised, and no row of the fit had: it knows {', '.join(map(str, self.values[:10]))}. Fit again "
@@ -112,16 +111,15 @@ class Strata(NamedTuple):
             )
 
     def rename_levels(self, levels: Levels) -> "Strata":
-        """Return the same strata for rows that hold values in place of codes.
+        """Return the same strata for rows that hold values in place of the codes that ``fit`` was given.
 
-        ``fit`` was given codes, which are positions in ``levels.values``; rows that come later hold the values.
+        A code is a position in ``levels.values``, or the next number for a missing value.
         """
-        values = (*levels.values, None)  # the last code is that of missing values
-        value_of_stratum = [values[int(code)] for code in self._levels.values]
-        present = tuple(value for value in value_of_stratum if value is not None)
-        column = self.column.of_codes()
-        column_levels = (type(levels)(present, len(present) < len(value_of_stratum)),)
-        return self._replace(column=Columns(1, column.names, (True,), column_levels))
+        value_of_code = (*levels.values, None)
+        value_of_stratum = [value_of_code[int(code)] for code in self._levels.values]
+        values = tuple(value for value in value_of_stratum if value is not None)
+        column_levels = (type(levels)(values, has_missing=len(values) < len(value_of_stratum)),)
+        return self._replace(column=Columns(1, self.column.names, (True,), column_levels))
 
 
 def strata_of(X: Any, by: str | int, *, is_raw: bool) -> Strata:
@@ -151,10 +149,7 @@ def strata_of(X: Any, by: str | int, *, is_raw: bool) -> Strata:
 
 
 def check_strata(strata: Strata, n: int) -> None:
-    """Raise a ValueError unless ``strata`` are of one column with levels, with a stratum for each of n residuals.
-
-    Each stratum must have a residual.
-    """
+    """Raise a ValueError unless ``strata`` are of one column with levels, each of n residuals in one, none empty."""
     number = strata.number
     levels = strata.column.levels
     if strata.column.number != 1 or levels is None or levels[0] is None or strata.position < 0:
@@ -167,7 +162,7 @@ def check_strata(strata: Strata, n: int) -> None:
 
 
 def _column(X: Any, names: tuple[str, ...] | None, position: int) -> Any:
-    """Return one column of ``X [rows columns]``: the one at ``position``, or in a frame the one named ``names[0]``.
+    """Return the column of ``X [rows columns]`` at ``position``, or in a frame the one named ``names[0]``.
 
     ``names`` is None if the column has no name. Raises a ValueError if a frame has no column of that name.
     """

@@ -142,7 +142,7 @@ def _check_order(x: np.ndarray, values: np.ndarray, rises: bool, clause: str) ->
 
 
 def _reach(map_: TargetMap, end: float, step: float, farthest: float) -> float:
-    """Return the last transformed target found beyond ``end`` that comes back from the map's inverse, then the map.
+    """Return the farthest transformed target found beyond ``end`` that the inverse and then the map return to itself.
 
     ``step`` is the first step away from ``end``; steps double while they succeed, and then halve. ``farthest`` bounds
     how far the target may lie from that of ``end``; its sign is that of the difference.
@@ -154,7 +154,7 @@ def _reach(map_: TargetMap, end: float, step: float, farthest: float) -> float:
         t = np.array([end + step])
         y = map_.inverse(t)
         t_again = map_._through(0, y)  # 0: from targets to transformed targets
-        is_near = 0 <= (y[0] - end_target) / farthest <= 1
+        is_near = 0 <= (y[0] - end_target) / farthest <= 1  # on the right side, too
         if is_near and abs(t_again[0] - t[0]) <= TOLERANCE * (unit + abs(t[0])):
             end = float(t[0])
         else:
@@ -219,16 +219,17 @@ def steps_of_transformer(transformer: Any, y: np.ndarray) -> Steps | None:
         return all_steps
     if kind == "FunctionTransformer":
         return _steps_of_functions(transformer.func, transformer.inverse_func)
+    is_affine = kind in ("StandardScaler", "RobustScaler", "MaxAbsScaler") or (
+        kind == "MinMaxScaler" and not transformer.clip
+    )
     power_step: Steps = ()
     if kind == "PowerTransformer":
         power_step = ((transformer.method, float(transformer.lambdas_[0])),)
         if not transformer.standardize:
             return power_step
-    elif kind not in ("StandardScaler", "RobustScaler", "MaxAbsScaler") and not (
-        kind == "MinMaxScaler" and not transformer.clip
-    ):
+    elif not is_affine:
         return None
-    ends = np.array([y.min(), y.max()])  # two points determine the scaler, which is affine
+    ends = np.array([y.min(), y.max()])  # two points determine what is affine behind the power
     x = TargetMap(power_step, -math.inf, math.inf, True).forward(ends)
     t = _on_numbers(transformer.transform, ends)
     if not t[0] < t[1]:  # all targets are the same number
@@ -242,7 +243,7 @@ def _steps_of_functions(func: Any, inverse: Any) -> Steps | None:
     if func is None and inverse is None:
         return ()
     owner = getattr(func, "__self__", None)
-    if isinstance(owner, TargetMap) and getattr(inverse, "__self__", None) is not None:  # of a file
+    if isinstance(owner, TargetMap) and getattr(inverse, "__self__", None) is not None:  # an estimator out of a file
         return owner.steps
     name = getattr(func, "__name__", "")
     is_known = isinstance(func, np.ufunc) and name in INVERSES and _function(0, name) is func

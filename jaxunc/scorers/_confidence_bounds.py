@@ -137,13 +137,11 @@ def _one_minus_exp(x):
 
 @jit(static_argnames=("family", "statistic"))
 def _confidence_bounds(counts, weighted, between, family, statistic):
-    """Return the scores ``[...]`` of `confidence_bounds` for checked counts ``[... 2]``.
+    """Return the scores ``[...]`` of `confidence_bounds` for checked counts ``[... 2]``, by its settings.
 
-    ``weighted``, ``family`` and ``statistic`` are its settings, and ``between`` is True for ``middle="paper"``, where
-    the middle of an odd N lies between two counts.
+    ``between`` is True for ``middle="paper"``, where the middle of an odd N lies between two counts.
     """
-    # The lead is taken before the counts are rounded to floats; half precision is lifted, since Stirling's
-    # formula needs more digits.
+    # The lead is taken before counts are rounded to floats. Stirling's formula needs more digits than half precision.
     dtype = np.promote_types(float_dtype(counts), np.float32)
     signed_lead = lead(counts).astype(dtype)
     negative = counts[..., 0].astype(dtype)
@@ -167,7 +165,8 @@ def _confidence_bounds(counts, weighted, between, family, statistic):
     else:
         normalized = statistic == "normalized_height"
         factor = _one_minus_exp(_HEIGHTS[family](leaf, normalized))  # 1 - c
-        factor = jnp.where((factor > 0) | (not normalized), factor, 0.0)  # no rounding error may turn a sign
+        # Only heights that are not normalised may exceed 1, which turns the sign; else it would be a rounding error.
+        factor = jnp.where((factor > 0) | (not normalized), factor, 0.0)
         score = jnp.where(weighted, share / 2, jnp.sign(signed_lead)) * factor
     return jnp.where(is_empty, 0.0, score).astype(float_dtype(counts))
 
@@ -181,8 +180,7 @@ class _Precision(NamedTuple):
 
     nodes: int  # number of nodes
     reach: float  # standard deviations beyond the peak that the nodes span
-    certain: float
-    """|t| √N above which the overlap rounds to 0."""
+    certain: float  # |t| √N above which the overlap rounds to 0
 
 
 def _precision(dtype) -> _Precision:
@@ -196,7 +194,7 @@ def _precision(dtype) -> _Precision:
 def _rule(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return Gauss-Legendre nodes x on [0, 1], their weights, and an integrating matrix; ``nodes`` is their number.
 
-    The matrix ``[nodes nodes]`` turns the values of a function at the nodes into its integrals from 0 to each node.
+    The matrix ``[nodes nodes]`` makes, of a function's values at the nodes, its integrals from 0 to each node.
     """
     x, weights = np.polynomial.legendre.leggauss(nodes)
     polynomials = np.polynomial.legendre.legvander(x, nodes)  # P_k(x): [nodes, degrees]
@@ -216,25 +214,20 @@ def _constants(precision: _Precision, dtype) -> tuple[Array, Array, Array]:
 
 
 def _apply(weights, values):
-    """Return the weighted sum ``[...]`` of ``values [nodes ...]`` over nodes, in full precision on accelerators too.
-
-    ``weights`` are ``[nodes]``, or ``[sums nodes]`` for several sums ``[sums ...]``.
-    """
+    """Return the sum of ``values [nodes ...]`` by ``weights [nodes]``, or several sums by weights ``[sums nodes]``."""
+    # By default accelerators multiply in less than full precision.
     return jnp.matmul(weights, values, precision=lax.Precision.HIGHEST)
 
 
 def binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return 1 - c with the sign of ``lead``, where c is the overlap area of Bin(N, p̂) and its mirror image.
-
-    ``lead`` is w⁺ - w⁻, and ``leaf`` holds the same counts without regard to which class leads.
-    """
+    """Return 1 - c with the sign of ``lead``, w⁺ - w⁻, where c is the overlap area of Bin(N, p̂) and its mirror."""
     # A(z) with J raised by one, so that small leaves have no pole at z = 1. By parts it is
     # γ(J) [(2J+1) ∫ (1-u²)^J du - z (1-z²)^J].
     precision = _precision(lead.dtype)
     x, weights, _ = _constants(precision, lead.dtype)
     j = (leaf.total + leaf.odd) / 2
     t = safe_divide(lead, leaf.total)
-    # Beyond some standard deviations nothing is left to integrate; nodes spread over all of [0, 1] would miss the peak.
+    # Beyond some standard deviations nothing is left to integrate. Nodes spread over all of [0, 1] would miss the peak.
     limit = precision.reach / jnp.sqrt(jnp.maximum(2 * j, 1.0))  # at 1 it is beyond any t, and has a finite slope
     end = jnp.clip(t, -limit, limit)
     u = end * x[:, None]
@@ -267,9 +260,9 @@ class _QuadratureNodes(NamedTuple):
 def _nodes(leaf: Leaf, precision: _Precision, x: Array) -> _QuadratureNodes:
     """Return the quadrature nodes of each leaf ``[nodes leaves]``, made of the nodes ``x [nodes]`` on [0, 1].
 
-    They begin at z = 0, and end ``precision.reach`` standard deviations beyond the peak of the leaf's posterior, at
-    z = 1 at most.
+    They begin at z = 0, and end beyond the peak of the leaf's posterior, at z = 1 at most.
     """
+    # At the mode t, the deviation of z = 2θ - 1 is at most that of an even leaf, 1/√(N + 3).
     end = safe_divide(leaf.lead, leaf.total) + precision.reach / jnp.sqrt(leaf.total + 3)
     # If nodes reach up to z = 1, fractional counts make powers such as (1-z)^0.3 there: 1-z = (1-x)³ smooths them.
     reaches_one = end >= 1
@@ -283,8 +276,7 @@ def _nodes(leaf: Leaf, precision: _Precision, x: Array) -> _QuadratureNodes:
 def _beta_difference(leaf: Leaf, lead, nodes: _QuadratureNodes):
     """Return the integrand β(z) - β(-z) of each leaf at its nodes, times dz/dx: ``[nodes leaves]``.
 
-    β is the density of z = 2θ - 1, where θ has the distribution Beta(w⁺+1, w⁻+1). The result has the sign of ``lead``,
-    which is w⁺ - w⁻.
+    β is the density of z = 2θ - 1, where θ has the distribution Beta(w⁺+1, w⁻+1); ``lead`` is w⁺ - w⁻.
     """
     t = safe_divide(leaf.lead, leaf.total)
     log_mode = jnp.log((leaf.total + 1) / 2) + log_mode_mass(leaf)
@@ -296,19 +288,13 @@ def _beta_difference(leaf: Leaf, lead, nodes: _QuadratureNodes):
 
 
 def _within_one(value, leaf: Leaf, lead, precision: _Precision):
-    """Return ``value``, 1 - c with the sign of ``lead``, clipped to [-1, 1].
-
-    Where the overlap c of the leaf rounds to 0 at this precision, the result is the sign of ``lead``.
-    """
+    """Return ``value``, 1 - c with the sign of ``lead``, clipped to [-1, 1]; ±1 where the overlap c rounds to 0."""
     is_certain = leaf.lead * safe_divide(leaf.lead, leaf.total) > precision.certain**2
     return jnp.where(is_certain, jnp.sign(lead), jnp.clip(value, -1.0, 1.0))
 
 
 def beta_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return 1 - c with the sign of ``lead``, where c is the overlap area of Beta(w⁺+1, w⁻+1) and its mirror image.
-
-    ``leaf`` and ``lead`` are those of `binomial_lead`.
-    """
+    """Return what `binomial_lead` does, for the overlap area of Beta(w⁺+1, w⁻+1) and its mirror image."""
     precision = _precision(lead.dtype)
     x, weights, _ = _constants(precision, lead.dtype)
     value = _apply(weights, _beta_difference(leaf, lead, _nodes(leaf, precision, x)))
@@ -316,10 +302,7 @@ def beta_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
 
 
 def beta_binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return 1 - c with the sign of ``lead``, where c is the overlap area of BetaBin(N, w⁺+1, w⁻+1) and its mirror.
-
-    ``leaf`` and ``lead`` are those of `binomial_lead`.
-    """
+    """Return what `binomial_lead` does, for the overlap area of BetaBin(N, w⁺+1, w⁻+1) and its mirror image."""
     precision = _precision(lead.dtype)
     x, weights, cumulate = _constants(precision, lead.dtype)
     nodes = _nodes(leaf, precision, x)
@@ -333,10 +316,7 @@ def beta_binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
 
 
 def in_blocks(function, leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return ``function(leaf, lead)``, computed for `_BLOCK` leaves at a time, so that their nodes take little memory.
-
-    ``lead`` and the counts of ``leaf`` have the axes ``[...]`` of the leaves, as the result has.
-    """
+    """Return ``function(leaf, lead)``, computed for `_BLOCK` leaves at a time, so that nodes take little memory."""
     flat = jax.tree.map(jnp.ravel, (leaf, lead))
     if lead.size <= _BLOCK:
         return function(*flat).reshape(lead.shape)
@@ -347,7 +327,6 @@ def in_blocks(function, leaf: Leaf, lead: Float[Array, "..."]) -> Array:
         padded = jnp.pad(array, (0, n_blocks * _BLOCK - array.size), constant_values=1)  # harmless counts
         return padded.reshape(n_blocks, _BLOCK)
 
-    # One block after the other: all at once each leaf would have as many numbers as there are nodes.
     values = lax.map(lambda block: function(*block), jax.tree.map(in_rows, flat))
     return values.ravel()[: lead.size].reshape(lead.shape)
 

@@ -102,10 +102,7 @@ def scorer(
 
 
 def declared(function: Callable[..., Any]) -> Declaration:
-    """Return what the decorator `scorer` declares of a function, or of the function within a ``Partial``.
-
-    A function without a declaration has the default `Declaration`.
-    """
+    """Return the `Declaration` of a function, or of that within a ``Partial``; the default one if it has none."""
     inner_function, _ = _within(function)
     return getattr(inner_function, "declaration", Declaration())
 
@@ -114,8 +111,7 @@ def score_width(scorer: Callable[..., Any]) -> Any:
     """Return the length of the interval around 0 that a scorer's values span, as declared; 1 if nothing is declared.
 
     ``scorer`` may be a ``Partial``, whose settings the length may depend on. The length is infinite for scores without
-    a bound, which have no reading as a probability. It is a traced array, taken for finite, if it depends on traced
-    settings.
+    a bound, and a traced array, taken for finite, if it depends on traced settings.
     """
     function, settings = _within(scorer)
     width: Any = declared(function).width
@@ -127,13 +123,10 @@ def score_width(scorer: Callable[..., Any]) -> Any:
 
 
 def score_bound(scorer: Callable[..., Any], n_classes: int) -> float:
-    """Return the largest absolute value that a scorer's scores of ``n_classes`` classes may have by its declaration.
-
-    It is 1 without a declaration.
-    """
+    """Return the largest absolute value that scores of ``n_classes`` classes may have as declared, 1 if nothing is."""
     if declared(scorer) == Declaration():
         return 1.0
-    return score_width(scorer) * max(0.5, 1 - 1 / n_classes)
+    return score_width(scorer) * max(0.5, 1 - 1 / n_classes)  # a probability differs from 1/C by 1 - 1/C at most
 
 
 def reads_sizes(scorer: Callable[..., Any]) -> bool:
@@ -142,10 +135,7 @@ def reads_sizes(scorer: Callable[..., Any]) -> bool:
 
 
 def _within(function: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the innermost function of nested partials, and the settings that all of them fix.
-
-    Where two fix one setting, the outer one wins. A function that is no partial is returned with no settings.
-    """
+    """Return the innermost function of nested partials, if any, and the settings that they fix; outer ones win."""
     settings: dict = {}
     while not hasattr(function, "declaration") and hasattr(function, "func"):
         settings = {**getattr(function, "keywords", {}), **settings}
@@ -169,15 +159,11 @@ class ChosenScorer(NamedTuple):
 
 
 def as_partial(scorer: Callable[..., Any]) -> Partial:
-    """Return a scorer as a pytree whose leaves are its numeric settings, which can be traced and learned.
+    """Return a scorer as one ``Partial``, a pytree whose leaves are the settings that can be traced and learned.
 
-    A plain function has none. ``functools.partial`` becomes a ``Partial``, and nested partials become one. Settings by
-    which programs differ become structure of the pytree: what is not a number, such as strings and None, and what the
-    function declares as static (`scorer`). If it declares nothing, bools and ints become structure too. An int with
-    a declared domain becomes a float, which can be learned. Arrays of the host are copied, as their owner may write to
-    them. A ``functools.partial`` with positional arguments stays as it is, unless these are arrays and floats.
-
-    Raises a TypeError if the scorer is not a function, or a setting that is structure has no hash.
+    Settings that choose the program (`_chooses`) become structure of the pytree. A ``functools.partial`` with
+    positional arguments stays whole, unless these are arrays and floats. Raises a TypeError if the scorer is not a
+    function, or a setting that becomes structure has no hash.
     """
     if not callable(scorer):
         raise TypeError(f"scorer={scorer!r} is not a function; pass one of jaxunc.scorers, or counts[..., 2] → [...].")
@@ -197,8 +183,9 @@ def as_partial(scorer: Callable[..., Any]) -> Partial:
             ) from error
     numbers = {name: value for name, value in settings.items() if name not in choices}
     for name, value in numbers.items():
-        if name in declaration.domains and type(value) is int:
+        if name in declaration.domains and type(value) is int:  # a float can be learned
             numbers[name] = float(value)
+    # The owner of a NumPy array may write to it later.
     args, numbers = jax.tree.map(lambda leaf: copy_in(leaf) if isinstance(leaf, np.ndarray) else leaf, (args, numbers))
     if choices:
         function = ChosenScorer(function, tuple(sorted(choices.items())))
@@ -206,10 +193,7 @@ def as_partial(scorer: Callable[..., Any]) -> Partial:
 
 
 def _taken_apart(scorer: Any) -> tuple[Callable, tuple, dict[str, Any]]:
-    """Return the innermost function of a scorer made of nested partials, their positional arguments and settings.
-
-    Where several fix one setting, the outermost partial wins.
-    """
+    """Return the innermost function of a scorer made of nested partials, their positional arguments and settings."""
     args, settings = (), {}
     while True:
         made_of = getattr(scorer, "fun", None)  # a Partial keeps the partial that it was made of
@@ -217,17 +201,16 @@ def _taken_apart(scorer: Any) -> tuple[Callable, tuple, dict[str, Any]]:
             scorer = made_of
         if isinstance(scorer, functools.partial):
             args = (*scorer.args, *args)
-        elif not isinstance(scorer, ChosenScorer):
+        elif not isinstance(scorer, ChosenScorer):  # which fixes settings, too
             return scorer, args, settings
-        settings = {**scorer.keywords, **settings}
+        settings = {**scorer.keywords, **settings}  # where several fix one setting, the outermost wins
         scorer = scorer.func
 
 
 def _chooses(name: str, value: Any, static: frozenset[str] | None) -> bool:
     """Return whether a scorer's setting ``name`` chooses the compiled program, and so is not traced.
 
-    It does if its ``value`` is no number, or if ``static``, which the scorer declares, has its name. If ``static`` is
-    None, since the scorer declares nothing, integers and bools choose the program, too.
+    It does if its ``value`` is no number, or its name is in ``static``, which is None if the scorer declares nothing.
     """
     if value is None or not all(map(_is_number, jax.tree.leaves(value))):
         return True
@@ -398,10 +381,7 @@ def m_estimate(
 
 
 def _class_prior(prior, n_classes: int) -> Array:
-    """Return ``prior`` as an array of one probability per class; for two classes a number is that of class 1.
-
-    Raises a ValueError unless it is a distribution over ``n_classes`` classes.
-    """
+    """Return ``prior``, a distribution over the classes (of two also the probability of class 1), as ``[classes]``."""
     check_numbers("prior", prior)
     prior = copy_in(prior, float_dtype(prior))
     if prior.ndim == 0 and n_classes == 2:
@@ -421,7 +401,7 @@ def _class_prior(prior, n_classes: int) -> Array:
 
 @scorer(width=float("inf"), reads_sizes=True)
 def linear(counts: Shaped[Array | np.ndarray, "... classes"]) -> Array:
-    r"""The majority in numbers of instances: large leaves speak louder.
+    r"""The lead of a class in instances, by which large leaves count more than small ones.
 
     .. math:: w^+ - w^-, \qquad C > 2:\; \frac{C w_c - N}{C - 1}
 
@@ -520,12 +500,9 @@ def ucb(counts: Shaped[Array | np.ndarray, "... classes"], *, n_samples: Numbers
 
 
 def excess(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return how far each class's count is above an even share, times C: C w_c - N, for C counts w_c with sum N.
-
-    Differences of integers are exact before they are rounded to floats.
-    """
+    """Return how far each class's count is above an even share, times C: C w_c - N, for C counts w_c with sum N."""
     counts = as_counts(counts)
-    # Relative to the smallest count nothing is negative, so unsigned counts do not wrap. Its effect cancels.
+    # The smallest count, which cancels, is subtracted before counts are rounded, and so that unsigned ones do not wrap.
     above_least = (counts - lax.stop_gradient(jnp.min(counts, axis=-1, keepdims=True))).astype(float_dtype(counts))
     return counts.shape[-1] * above_least - sum_in_order(above_least, keepdims=True)
 
@@ -537,5 +514,5 @@ def lead(counts: Num[Array, "... 2"]) -> Float[Array, "..."]:
 
 def has_odd_total(counts: Num[Array, "... classes"]) -> Bool[Array, "..."]:
     """Return whether the sum of a leaf's counts is an odd integer; False where the sum is no integer."""
-    remainder = jnp.sum(counts % 2, axis=-1)  # the total itself might overflow or round
+    remainder = jnp.sum(counts % 2, axis=-1)  # the total of the counts themselves might overflow or round
     return remainder % 2 == 1

@@ -24,8 +24,8 @@ def grid_support_degrees(
     .. math:: \pi_G(+) = \max_i \min\{L(\theta_i), 2\theta_i - 1\}, \qquad \theta_i = \frac{i}{G-1},\ i = 0, \dots, G-1,
               \quad \text{and } \theta = \hat p
 
-    The minimum rises up to where L falls below 2θ - 1, and falls from there. So the maximum is at one of the two nodes
-    around that place, which bisection over the nodes finds.
+    L is the likelihood divided by its maximum. The minimum rises up to where L falls below 2θ - 1, and falls from
+    there. So the maximum is at one of the two nodes around that place, which bisection over the nodes finds.
 
     Parameters
     ----------
@@ -80,10 +80,7 @@ def grid_support_degrees(
 
 @jit
 def _grid_degrees(counts, intervals, halvings, mle_node):
-    """Return the degrees ``[... 2]`` of `grid_support_degrees` for checked counts ``[... 2]``.
-
-    ``intervals`` is G - 1, ``halvings`` the number of steps of bisection, and ``mle_node`` as there.
-    """
+    """Return the degrees of `grid_support_degrees` for G = ``intervals`` + 1, by ``halvings`` steps of bisection."""
     negative, positive, leading, empty = _counts_of(counts)
     w = jnp.stack([negative, positive], -1)
     v = jnp.stack([positive, negative], -1)
@@ -92,24 +89,20 @@ def _grid_degrees(counts, intervals, halvings, mle_node):
 
 
 def _counts_of(counts):
-    """Return the counts of class 0 and of class 1, the lead of class 1, and whether a leaf is empty, each ``[...]``.
-
-    An empty leaf gets the count 1 for both classes, with which later steps make no NaN.
-    """
+    """Return the counts of class 0 and class 1 (1 in an empty leaf), the lead of class 1, and if a leaf is empty."""
     dtype = np.promote_types(float_dtype(counts), np.float32)
     leading = lead(counts).astype(dtype)  # before the counts: gradients are rounded by this order
     negative = counts[..., 0].astype(dtype)
     positive = counts[..., 1].astype(dtype)
-    is_empty = (negative == 0) & (positive == 0)
+    is_empty = (negative == 0) & (positive == 0)  # counts of 0 would make NaN in later steps
     return jnp.where(is_empty, 1.0, negative), jnp.where(is_empty, 1.0, positive), leading, is_empty
 
 
 def _degree(w, v, leading, intervals, halvings, mle_node):
-    """Return the degree of support π_G of a class: the largest min{L, 2θ - 1} over the G nodes θ.
+    """Return the degree of support π_G of a class: the largest min{L, 2θ - 1} over the nodes θ.
 
-    ``w`` is the count of the class, ``v`` that of the other, and ``leading`` their exact difference w - v.
-    ``intervals`` is G - 1, and ``halvings`` the number of steps of bisection. With ``mle_node`` the relative frequency
-    is a node too.
+    ``w`` is the count of the class, ``v`` that of the other, and ``leading`` their exact difference w - v. The other
+    arguments are those of `_grid_degrees`.
     """
     last_node = intervals // 2  # counted from θ = 1, the last node at which 2θ - 1 is not negative
 
@@ -120,10 +113,10 @@ def _degree(w, v, leading, intervals, halvings, mle_node):
         log_l, _ = log_likelihood_at(node, intervals, w, v)
         return jnp.where(node == k, jnp.minimum(jnp.exp(log_l), ramp), 0.0)
 
-    # The largest is at one of the two nodes between which L falls below the ramp.
+    # The largest is at one of the two nodes between which L falls below the ramp 2θ - 1.
     right, left = map(support_at, _crossing(lax.stop_gradient(w), lax.stop_gradient(v), intervals, halvings))
     best_degree = jnp.where(right > left, right, left)  # not `maximum`, whose gradient at a tie would be of both nodes
-    peak_degree = leading / (w + v)  # L = 1
+    peak_degree = leading / (w + v)  # 2p - 1, as L is 1 there
     return jnp.where(mle_node & (peak_degree > best_degree), peak_degree, best_degree)
 
 
@@ -131,18 +124,15 @@ def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, 
     """Return the numbers of two neighbouring nodes, counted from θ = 1, between which L crosses the ramp 2θ - 1.
 
     At the first, with the larger θ, L is below the ramp; at the second it is not. Up to the peak of L, θ ≤ p, L counts
-    as not below. L is that of a class with count ``w`` against ``v``, on ``intervals`` + 1 nodes. ``halvings`` is the
-    number of steps of bisection.
-
-    If L is below at no node, the first number is -1. If L is below at all nodes with θ ≥ 1/2, the second is their
-    number.
+    as not below. If L is below at no node, the first number is -1. If it is below at all nodes with θ ≥ 1/2, the second
+    is their number. L is that of a class with count ``w`` against ``v``; other arguments are those of `_grid_degrees`.
     """
     n_nodes = intervals // 2 + 1  # those with θ ≥ 1/2
 
     def halve(_, ends):
         """Return ``ends``, two numbers of nodes, with half the gap between them, unless they are neighbours."""
         right, left = ends
-        # Invariant: at ``left``, the smaller θ, L is not below the ramp 2θ - 1; at ``right`` it is. Both begin outside.
+        # Invariant: at ``left``, the smaller θ, L is not below the ramp; at ``right`` it is. Both begin outside.
         k = (right + left) // 2
         log_l, up_to_peak = log_likelihood_at(k, intervals, w, v)
         log_ramp = jnp.log(_quotient(intervals - 2 * k, intervals, v.dtype))
@@ -182,10 +172,7 @@ def beta_densities(counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: in
 
 @jit
 def _beta_densities(counts, from_one):
-    """Return the densities ``[... grid]`` of `beta_densities` for checked counts ``[... 2]``.
-
-    ``from_one [grid]`` has the numbers of the nodes, counted from θ = 1, in the order of the result.
-    """
+    """Return the densities of `beta_densities` for checked counts, at nodes ``from_one [grid]`` counted from θ = 1."""
     negative, positive, leading, empty = _counts_of(counts)
     fewer = count_or_nothing(jnp.minimum(negative, positive), negative + positive)
     leaf = Leaf(jnp.maximum(negative, positive), fewer, jnp.abs(leading), jnp.zeros_like(leading))
@@ -201,10 +188,9 @@ def _beta_densities(counts, from_one):
 
 
 def log_likelihood_at(k, intervals, w, v):
-    """Return log L at node ``k``, and whether θ ≤ p = w/(w+v) there.
+    """Return log L at the node ``k`` from θ = 1 on, and whether θ ≤ p = w/(w+v) there.
 
-    Nodes are the ``intervals`` + 1 values of θ on the grid, counted from θ = 1. ``w`` is the count of the class whose
-    probability is θ, and ``v`` that of the other class.
+    The grid has ``intervals`` + 1 nodes. ``w`` is the count of the class whose probability is θ, ``v`` of the other.
     """
     total = w + v
     v_high, v_low = _halves(v)
@@ -223,7 +209,7 @@ def log_likelihood_at(k, intervals, w, v):
 def _halves(x):
     """Return two floats of half the precision that add up to the float ``x``, the larger one first."""
     integer_type = {4: jnp.int32, 8: jnp.int64}[x.dtype.itemsize]
-    # Clears the lower half of the mantissa.
+    # Clears the lower half of the mantissa, so that products of two halves are exact.
     mask = jnp.asarray(-(1 << (jnp.finfo(x.dtype).nmant + 2) // 2), integer_type)
     high = lax.bitcast_convert_type(lax.bitcast_convert_type(x, integer_type) & mask, x.dtype)
     return high, x - high

@@ -51,11 +51,11 @@ class Leaf(NamedTuple):
         n = self.total + 2 * shift
         ratio = safe_divide(self.lead, n)
         # Two forms: the square while it is small, else the product of both shares, in which nothing cancels.
-        near = ratio < 0.7
+        is_near = ratio < 0.7
         product = 4 * safe_divide(self.more + shift, n) * safe_divide(self.fewer + shift, n)
-        by_square = jnp.log1p(-(jnp.where(near, ratio, 0.0) ** 2))
-        by_product = jnp.log(jnp.where(near, 1.0, product))
-        return jnp.where(near, by_square, by_product)
+        by_square = jnp.log1p(-(jnp.where(is_near, ratio, 0.0) ** 2))
+        by_product = jnp.log(jnp.where(is_near, 1.0, product))
+        return jnp.where(is_near, by_square, by_product)
 
     def log_even_power(self, j: Array) -> Array:
         """Return j log(4 p̂ (1-p̂)): the log likelihood of ``j`` tosses of each class, relative to a fair coin's."""
@@ -70,7 +70,7 @@ class Leaf(NamedTuple):
 
 
 def _errors(*arguments) -> list[Array]:
-    """Return a list of the `stirling_error` of each argument; all are arrays of one shape, and computed in one call."""
+    """Return a list of the `stirling_error` of each argument, computed in one call; all are arrays of one shape."""
     return list(stirling_error(jnp.stack(arguments)))
 
 
@@ -91,10 +91,8 @@ def log_central(j: Float[Array, "..."]) -> Array:
 
 
 def _beside_own(count):
-    """Return w φ(1/(2w)) = w log(1 + 1/(2w)) - ½ for each ``count`` w > 0, where φ(x) = log(1+x) - x.
-
-    It is finite as w → 0.
-    """
+    """Return w φ(1/(2w)) = w log(1 + 1/(2w)) - ½ for each ``count`` w > 0, where φ(x) = log(1+x) - x."""
+    # The form for small counts is finite as w → 0; that for large ones does not cancel.
     is_small = count < 1
     small = jnp.where(is_small, count, 0.5)
     large = jnp.where(is_small, 1.0, count)
@@ -119,10 +117,7 @@ def log_mode_mass(leaf: Leaf) -> Array:
 
 
 def binomial_height(leaf: Leaf, normalized: bool) -> Array:
-    """Return the log probability of an even outcome under Bin(N, p̂), the leaf's binomial distribution.
-
-    If ``normalized``, the probability is divided by that of the most probable outcome first.
-    """
+    """Return the log probability of an even outcome under Bin(N, p̂), less the mode's if ``normalized``."""
     n, o = leaf.total, leaf.odd
     j = (n - o) / 2
     log_powers = jnp.log1p(-o / (n + 1)) + leaf.log_even_power(j)
@@ -134,10 +129,8 @@ def binomial_height(leaf: Leaf, normalized: bool) -> Array:
 
 
 def beta_binomial_height(leaf: Leaf, normalized: bool) -> Array:
-    """Return the log probability of an even outcome under BetaBin(N, w⁺+1, w⁻+1), the leaf's beta-binomial.
-
-    If ``normalized``, the probability is divided by that of the most probable outcome first.
-    """
+    """Return the log probability of an even outcome under BetaBin(N, w⁺+1, w⁻+1), less the mode's if ``normalized``."""
+    # Terms of log b(N,d) less those of log b(2N-o,d), grouped; γ and the factor a follow (the module's docstring).
     n, o = leaf.total, leaf.odd
     outer = 2 * n + 1 - o
     entropies = outer / 2 * entropy_gap(leaf.lead / outer, 1 - leaf.lead / outer) - (n + 1) / 2 * leaf.entropy_gap(0.5)
@@ -163,10 +156,7 @@ def beta_binomial_height(leaf: Leaf, normalized: bool) -> Array:
 
 
 def beta_height(leaf: Leaf, normalized: bool) -> Array:
-    """Return the log density of Beta(w⁺+1, w⁻+1), the leaf's posterior of θ, at θ = 1/2.
-
-    If ``normalized``, the density is divided by its maximum first.
-    """
+    """Return the log density of Beta(w⁺+1, w⁻+1) at θ = 1/2, less the mode's if ``normalized``."""
     if normalized:
         return -leaf.total / 2 * leaf.entropy_gap(0.0)
     return jnp.log(leaf.total + 1) + log_even_mass(leaf)

@@ -1,6 +1,6 @@
 """The imprecise Dirichlet model: bounds of probabilities, and preferences, from few instances.
 
-Its strength s is a number of unknown instances added to the counted ones. `idm_interval` bounds each class's
+Its strength s is a number of instances of unknown class, added to the counted ones. `idm_interval` bounds each class's
 probability; `dominance` tells which class is preferred to which, whatever the classes of the s instances are.
 """
 
@@ -26,7 +26,7 @@ class Interval(NamedTuple):
     def around(self, probability: Float[jax.Array | np.ndarray, "..."]) -> "Interval":
         """Return these intervals, each widened as far as it needs to hold its ``probability``.
 
-        The ends are NumPy arrays if the intervals and the probabilities are, else JAX arrays.
+        The ends are NumPy arrays if all arguments are, else JAX arrays.
         """
         xp = np if isinstance(self.lower, np.ndarray) and isinstance(probability, np.ndarray) else jnp
         return Interval(xp.minimum(self.lower, probability), xp.maximum(self.upper, probability))
@@ -48,8 +48,8 @@ def idm_interval(
 
     .. math:: \left[\frac{n_c}{N + s},\; \frac{n_c + s}{N + s}\right], \qquad N = \sum_c n_c
 
-    Frequencies of class c after s instances are added: all of other classes (lower), or all of c (upper). Each interval
-    of a leaf has the width s/(N + s), its epistemic uncertainty.
+    These are the frequencies of class c after s instances are added: all of other classes (lower), or all of c (upper).
+    Each interval of a leaf has the width s/(N + s), its epistemic uncertainty.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def idm_interval(
     Warns
     -----
     FractionsWarning
-        If all rows add to 1 and not all are integers: class frequencies, it seems, taken for counts.
+        If all rows add to 1 and not all are integers, as frequencies do that are passed for counts.
 
     Notes
     -----
@@ -101,10 +101,7 @@ def idm_interval(
 
 @jit
 def _idm_interval(counts, s):
-    """Return the intervals of `idm_interval` for checked counts ``[... classes]``.
-
-    The strengths ``s`` broadcast against the leaves ``[...]``.
-    """
+    """Return the intervals of `idm_interval` for checked counts ``[... classes]`` and strengths ``s``."""
     counts = counts.astype(float_dtype(counts, s))
     counts, s = same_rank(counts, s[..., None].astype(counts.dtype))
     total = jnp.broadcast_to(sum_in_order(counts, keepdims=True) + s, counts.shape)
@@ -149,28 +146,24 @@ def dominance(
 
 @jit
 def _dominance(counts, s):
-    """Return the bools ``[... classes classes]`` of `dominance` for checked counts and strengths.
-
-    Integers are compared as integers, and the difference of floats as an exact sum of two floats.
-    """
+    """Return the bools ``[... classes classes]`` of `dominance` for checked counts and strengths."""
     count, other_count, s = same_rank(counts[..., :, None], counts[..., None, :], s[..., None, None])
     if not jnp.issubdtype(counts.dtype, jnp.integer):
         # The exact difference, as two floats: rounded, a difference just below s could reach it.
         high, low = two_sum(count, -other_count)
         return (high > s) | ((high == s) & (low >= 0))
-    # An integer is at least s if it is at least s rounded up; no integer reaches s beyond the largest one.
+    # An integer is at least s if it is at least s rounded up. It never is if that is beyond the largest integer.
     fits = jnp.ceil(s) < 2.0 ** (jnp.iinfo(counts.dtype).bits - (counts.dtype.kind == "i"))
     threshold = jnp.where(fits, jnp.ceil(s), 0).astype(counts.dtype)
     # Subtracted only where the result is not negative: unsigned counts would wrap around.
-    more = count > other_count
-    return fits & more & (jnp.where(more, count - other_count, 0) >= threshold)
+    is_more = count > other_count
+    return fits & is_more & (jnp.where(is_more, count - other_count, 0) >= threshold)
 
 
 def undominated(preferred: Bool[Array | np.ndarray, "... classes classes"]) -> Bool[Array | np.ndarray, "... classes"]:
-    """Return for each class whether no other class is preferred to it.
+    """Return for each class whether no other class is preferred to it; True for all if that leaves no class.
 
-    The entry (c, c') of ``preferred`` says whether class c is preferred to class c'. If that leaves no class, the
-    result is True for all.
+    The entry (c, c') of ``preferred`` says whether class c is preferred to class c'.
     """
     xp = np if isinstance(preferred, np.ndarray) else jnp
     is_undominated = ~xp.any(preferred, axis=-2)
@@ -194,10 +187,7 @@ def checked_strength(s: NumbersLike) -> Float[Array, "..."]:
 
 
 def _strength_of_leaves(s: NumbersLike, counts: Num[Array, "... classes"]) -> Float[Array, "..."]:
-    """Return the strength ``s`` as a float array that broadcasts against the leaves ``[...]`` of ``counts``.
-
-    Raises a ValueError if it does not, or is not positive and finite.
-    """
+    """Return the strength ``s`` as a float array; raise a ValueError unless it broadcasts against leaves ``[...]``."""
     checked = checked_strength(s)
     try:
         np.broadcast_shapes(checked.shape, counts.shape[:-1])
@@ -210,10 +200,7 @@ def _strength_of_leaves(s: NumbersLike, counts: Num[Array, "... classes"]) -> Fl
 
 
 def single_strength(s: NumbersLike) -> Float[Array, "..."]:
-    """Return the strength ``s`` of a combiner as a float array with one entry.
-
-    Raises a ValueError if it has more entries, or is not positive and finite.
-    """
+    """Return the strength ``s`` of a combiner as a float array; raise a ValueError unless it has one valid entry."""
     checked = checked_strength(s)
     if checked.size != 1:
         raise ValueError(

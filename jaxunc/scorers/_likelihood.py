@@ -1,8 +1,8 @@
 """The likelihood of a leaf, divided by its maximum: L(θ) = (θ/p)^w ((1-θ)/(1-p))^v, p = w/(w+v), in its logarithm.
 
-It is the contour function of a belief about θ, and `likelihood_mass` is what that belief predicts. Its cut at level s
-is an interval [θ_*(s), θ^*(s)] around p. The next instance is of class 1 at least with probability ∫ θ_*(s) ds and at
-most with ∫ θ^*(s) ds over s in [0, 1]. By parts,
+w and v are the counts of class 1 and class 0. L is the contour function of a belief about θ, and `likelihood_mass` is
+what that belief predicts. The θ with L(θ) ≥ s are an interval [θ_*(s), θ^*(s)] around p. The next instance is of class
+1 at least with probability ∫ θ_*(s) ds and at most with ∫ θ^*(s) ds over s in [0, 1]. By parts,
 
     Bel(1) = p - ∫_0^p L(θ) dθ = p ∫_0^1 (1 - L(p (1-x))) dx,
 
@@ -27,10 +27,7 @@ NOTHING = 1e-30
 
 
 def count_or_nothing(count: Float[Array, "..."], total: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return ``count``, with a tiny number added where it is nearly 0, so that its logarithm has a finite slope.
-
-    The tiny number is `nothing_beside` the leaf's ``total``.
-    """
+    """Return ``count`` plus, where it is nearly 0, `nothing_beside` the ``total``, so that its logarithm is finite."""
     nothing = nothing_beside(jax.lax.stop_gradient(total))
     return count + jnp.where(count > nothing, 0.0, nothing)
 
@@ -90,14 +87,14 @@ def likelihood_mass(counts: Shaped[Array | np.ndarray, "... 2"]) -> Float[Array,
         m(\Omega) = \int_0^1 L(\theta)\,d\theta = \frac{B(n_1+1,\,n_0+1)}{\hat p^{n_1} (1-\hat p)^{n_0}}
 
     The masses ``[... 4]`` are those of ∅ (always 0), {0}, {1} and Ω, as `jaxunc.belief` takes them. The counts are n₀
-    of class 0 and n₁ of class 1; p̂ = n₁/(n₀+n₁). Raises a ValueError if counts are negative or not finite, or of other
-    than two classes.
+    of class 0 and n₁ of class 1; p̂ = n₁/(n₀+n₁), and L is the likelihood, its maximum 1. Raises a ValueError if counts
+    are negative or not finite, or of other than two classes.
 
     Empty leaf: m(Ω) = 1. Pure leaf of n instances: n/(n+1) on its class, 1/(n+1) on Ω. The ignorance falls like
     √(2π p̂(1-p̂)/n). It is another reading of L than `mass`, whose degrees of support compare θ with 1/2. By quadrature
     of positive terms: relative error about 1e-12 in float64 and 1e-6 in float32 for whole counts up to 10⁹. Where a
     count lies between 0 and 1, L behaves like a root at its end, which no node resolves. Then m(Ω) is within 3e-4 of
-    its value, relatively, and all masses within 2e-6. To bet, read it by `jaxunc.belief.pignistic`.
+    its value, relatively, and all masses within 2e-6. For probabilities read it by `jaxunc.belief.pignistic`.
 
     Gradient: of the quadrature. It is one-sided where a count is zero. There the true slope along the count of
     the absent class is infinite, and a finite one is given instead, that of the other terms.
@@ -134,8 +131,7 @@ def _mass(counts):
 def _half(w, v):
     """Return the belief in a class, p ∫ (1 - L) dx, and what the class adds to the ignorance, p ∫ L dx.
 
-    ``w`` is the count of the class, ``v`` that of the other, and p = w/(w+v). The integrals are over x in [0, 1], and L
-    is taken at θ = p (1-x).
+    ``w`` is its count, ``v`` that of the other, and p = w/(w+v). L is taken at θ = p (1-x), for x in [0, 1].
     """
     has_class = w > 0
     has_other = v > 0
@@ -148,19 +144,21 @@ def _half(w, v):
     node = jnp.asarray((1 - nodes) / 2, w.dtype)
     weights = jnp.asarray(weights / 2, w.dtype)
     end = jax.lax.stop_gradient(_end(w, jnp.where(has_other, v, 0.0)))
+    # The cubic makes nodes dense near x = 1, where with fractional counts L behaves like a root.
     x = end * (1 - node**3)
     rest = (1 - end) + end * node**3  # 1 - x
     dx = 3 * end * node**2 * weights
     # φ(-x) and φ(x w/v), each in two forms that are precise near 0 and elsewhere.
-    near = x < 0.4
-    log_rest = jnp.log(jnp.where(near, 1.0, rest))
-    phi_w = jnp.where(near, log1p_minus(-jnp.where(near, x, 0.0)), log_rest + x)
+    is_near = x < 0.4
+    log_rest = jnp.log(jnp.where(is_near, 1.0, rest))
+    phi_w = jnp.where(is_near, log1p_minus(-jnp.where(is_near, x, 0.0)), log_rest + x)
     ratio = x * w / v
-    small = ratio < 0.4
-    phi_v = jnp.where(small, log1p_minus(jnp.where(small, ratio, 0.0)), jnp.log1p(jnp.where(small, 1.0, ratio)) - ratio)
+    is_small = ratio < 0.4
+    phi_small = log1p_minus(jnp.where(is_small, ratio, 0.0))
+    phi_v = jnp.where(is_small, phi_small, jnp.log1p(jnp.where(is_small, 1.0, ratio)) - ratio)
     log_l = w * phi_w + v * phi_v
     # Without counts of the other class L is (1-x)^w: no linear parts cancel.
-    log_l_alone = w * jnp.where(near, jnp.log1p(-jnp.where(near, x, 0.0)), log_rest)
+    log_l_alone = w * jnp.where(is_near, jnp.log1p(-jnp.where(is_near, x, 0.0)), log_rest)
     log_l = jnp.where(has_other, log_l, log_l_alone)
     doubt = sum_in_order(dx * jnp.exp(log_l))
     belief = sum_in_order(dx * -jnp.expm1(log_l)) + (1 - end[..., 0])  # beyond the end L is 0
@@ -168,12 +166,9 @@ def _half(w, v):
 
 
 def _end(w, v):
-    """Return an x ≤ 1 beyond which the likelihood L(p (1-x)) rounds to 0; it is at most about twice the smallest one.
-
-    ``w`` is the count of the class, and ``v`` that of the other.
-    """
+    """Return an x ≤ 1, at most about twice the least, beyond which L(p (1-x)) rounds to 0, for counts ``w``, ``v``."""
     # log L <= -(w x²/2) (1 + w/(v + x w)), since φ(-x) <= -x²/2 and φ(y) <= -y²/(2 (1+y)).
-    threshold = -jnp.log(jnp.finfo(w.dtype).eps) + 4
+    threshold = -jnp.log(jnp.finfo(w.dtype).eps) + 4  # where -log L reaches it, L is negligible
     flat = jnp.sqrt(2 * threshold / (w * (1 + w / (w + v))))  # since x w <= w
     steep = (threshold + jnp.sqrt(threshold * threshold + 2 * threshold * v)) / w  # by the second term alone
     return jnp.minimum(1.0, jnp.minimum(flat, steep))

@@ -6,9 +6,9 @@ The contour function of a leaf is its normalised likelihood
 
 where w⁺ counts class + (class 1), w⁻ class − (class 0), and N is their sum. The degree of support of class + is π(+) =
 sup_θ min{L(θ), z(θ)}. The ramp is z = (θ-P)/(1-P), for P = 1/2 the paper's 2θ-1. (P is the prior of class +, from which
-support is counted; class − has the prior 1-P.) The supremum lies where both meet: the root of h(log z) = log L - log z.
-Since h is concave and decreasing, Newton's method from the right descends to it without a safeguard. With z₀ = z(p),
-all is expressed in s = (z-z₀)/(1-z₀):
+support is counted; class − has the prior 1-P.) The supremum lies where L meets z: at the root of h(log z) = log L -
+log z. Since h is concave and decreasing, Newton's method from the right descends to it without a safeguard. With z₀ =
+z(p), all is expressed in s = (z-z₀)/(1-z₀):
 
     log L = w⁺ φ(s w⁻/w⁺) + w⁻ φ(-s),   φ(x) = log(1+x) - x,   1 - z = r (1-s),   r = w⁻/(N (1-P)),
 
@@ -96,10 +96,8 @@ class DegreeLeaf(NamedTuple):
         return bound + jnp.sqrt(bound * bound + 2 * bound * self.w)
 
     def where(self, condition, w, v) -> "DegreeLeaf":
-        """Return this leaf where ``condition`` holds, and elsewhere the leaf with counts ``w``, ``v`` and prior 1/2.
-
-        The second leaf is harmless: a branch that is evaluated without being chosen then makes no NaN.
-        """
+        """Return this leaf where ``condition`` holds, elsewhere the one with counts ``w``, ``v`` and prior 1/2."""
+        # With harmless counts a branch that is evaluated without being chosen makes no NaN.
         pick = lambda actual, harmless: jnp.where(condition, actual, harmless)
         return DegreeLeaf(
             w=pick(self.w, w), v=pick(self.v, v), margin=pick(self.margin, (w - v) / 2), rest=pick(self.rest, 0.5)
@@ -111,28 +109,29 @@ def degree_root(leaf: DegreeLeaf) -> DegreeRoot:
     w, v = leaf.w, leaf.v
     # A fixed number, so that all leaves of a batch run the same program; enough for the slowest of them.
     steps = 20 if w.dtype == jnp.float64 else 10
-    unopposed = (v == 0) & (w > 0)
-    empty = (w == 0) & (v == 0)
-    losing = (leaf.margin <= 0) & ~unopposed
-    # Both branches run for every leaf. Each gets harmless numbers where the other is chosen, so no NaN reaches the
+    is_unopposed = (v == 0) & (w > 0)
+    is_empty = (w == 0) & (v == 0)
+    is_losing = (leaf.margin <= 0) & ~is_unopposed  # z₀ ≤ 0: L is largest where the ramp is not positive
+    # All branches run for every leaf. Each gets harmless numbers where another is chosen, so that no NaN reaches the
     # result or its gradient.
-    log_z_lose, s_lose, t_lose = _losing_root(leaf.where(losing & ~empty, 1.0, 1.0), steps)
-    log_z_win, s_win, t_win = _winning_root(leaf.where(~losing & ~unopposed, 2.0, 1.0), steps)
-    s_sole, t_sole = _unopposed_point(jnp.where(unopposed, w, 1.0), leaf.rest, steps)
+    log_z_lose, s_lose, t_lose = _losing_root(leaf.where(is_losing & ~is_empty, 1.0, 1.0), steps)
+    log_z_win, s_win, t_win = _winning_root(leaf.where(~is_losing & ~is_unopposed, 2.0, 1.0), steps)
+    s_sole, t_sole = _unopposed_point(jnp.where(is_unopposed, w, 1.0), leaf.rest, steps)
     # Each leaf gets the result of its case: empty, without counts against the class, or with such counts.
-    opposed_log_z = jnp.where(losing, log_z_lose, log_z_win)
-    opposed_s = jnp.where(losing, s_lose, s_win)
-    opposed_t = jnp.where(losing, t_lose, t_win)
-    log_z = jnp.where(unopposed | empty, 0.0, opposed_log_z)
-    s = jnp.where(empty, 0.0, jnp.where(unopposed, s_sole, opposed_s))
-    t = jnp.where(empty, 1.0, jnp.where(unopposed, t_sole, opposed_t))
-    # At w = 0 the slope in w is infinite; it is taken at the smallest normal float instead: large and finite.
+    opposed_log_z = jnp.where(is_losing, log_z_lose, log_z_win)
+    opposed_s = jnp.where(is_losing, s_lose, s_win)
+    opposed_t = jnp.where(is_losing, t_lose, t_win)
+    log_z = jnp.where(is_unopposed | is_empty, 0.0, opposed_log_z)
+    s = jnp.where(is_empty, 0.0, jnp.where(is_unopposed, s_sole, opposed_s))
+    t = jnp.where(is_empty, 1.0, jnp.where(is_unopposed, t_sole, opposed_t))
+    # θ/p is 1 + s v/w. At w = 0 it is infinite; it is taken at the smallest normal float instead: large and finite.
     at_zero = jnp.log(jnp.where(s * v > 0, s * v, 1.0)) - np.log(jnp.finfo(w.dtype).tiny)
     log_ratio = jnp.log1p(jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(w.dtype).max / 4))
     pull = _pull(s, t, leaf)
     return DegreeRoot(
         log_degree=log_z,
-        log_ratio_for=jnp.where((w == 0) & ~empty, at_zero, jnp.where(unopposed | empty, 0.0, log_ratio)),
+        log_ratio_for=jnp.where((w == 0) & ~is_empty, at_zero, jnp.where(is_unopposed | is_empty, 0.0, log_ratio)),
+        # (1-θ)/(1-p) is t.
         log_ratio_against=jnp.where(s < 0.5, jnp.log1p(-jnp.minimum(s, 0.5)), jnp.log(t)),
         pull=pull,
         slope=1 + jnp.exp(log_z) * pull,
@@ -140,10 +139,7 @@ def degree_root(leaf: DegreeLeaf) -> DegreeRoot:
 
 
 def _log_likelihood(s, t, w, v):
-    """Return log L of counts ``w`` for a class and ``v`` against it, at the share ``s`` of the way to θ = 1.
-
-    The way begins at the maximum of L (s = 0), and ends at θ = 1 (s = 1). ``t`` is 1 - s, with its own digits.
-    """
+    """Return log L of counts ``w`` for a class, ``v`` against it, at ``s`` (0: maximum of L, 1: θ = 1), t = 1 - s."""
     # Capped below overflow: the logarithm of the quotient is still right to rounding, and its gradient stays finite.
     ratio = jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(s.dtype).max / 4)
     # At w = 0 the first term is its limit: w φ(s v/w) → -s v.
@@ -151,10 +147,7 @@ def _log_likelihood(s, t, w, v):
 
 
 def _pull(s, t, leaf: DegreeLeaf):
-    """Return how steeply log L falls along the ramp's height z: -∂log L/∂z = (1-P) N² s / ((w + s v) t).
-
-    It is taken at the share ``s`` of the way from the maximum of L (s = 0) to θ = 1; ``t`` is 1 - s.
-    """
+    """Return -∂log L/∂z = (1-P) N² s / ((w + s v) t), how fast L falls along the ramp, at ``s`` and ``t`` = 1 - s."""
     n = leaf.n
     denominator = leaf.w + s * leaf.v
     # (1-P)/t first: as P approaches 1 both vanish.
@@ -162,21 +155,17 @@ def _pull(s, t, leaf: DegreeLeaf):
 
 
 def _moved(s, t, change, start):
-    """Return s + ``change`` and t - ``change``, where t = 1 - s.
-
-    The first is held in [0, ``start[0]``], the second in [``start[1]``, 1]. The smaller of both is computed by itself,
-    and the other as 1 less the smaller.
-    """
+    """Return s + ``change`` and t - ``change``, where t = 1 - s, held between (0, 1) and the point ``start``."""
     s = jnp.clip(s + change, 0.0, start[0])
     t = jnp.clip(t - change, start[1], 1.0)
+    # The smaller one keeps its digits; the other is 1 less the smaller.
     return jnp.where(s < t, s, 1 - t), jnp.where(s < t, 1 - s, t)
 
 
 def _losing_root(leaf: DegreeLeaf, steps):
     """Return log z, s and t where log L = log z, by ``steps`` Newton steps, for classes with z₀ ≤ 0, where p ≤ P.
 
-    The symbols are those of the module's docstring: z = z₀ + r s and 1 - z = r t. The steps are made in log z, since z
-    may be far below the smallest float.
+    As in the module's docstring, z = z₀ + r s and 1 - z = r t. Steps are in log z: z may be below the smallest float.
     """
     # s and t at z = 0.
     s0 = -leaf.margin / leaf.v
@@ -202,20 +191,18 @@ def _losing_root(leaf: DegreeLeaf, steps):
 
 
 def _losing_start(leaf: DegreeLeaf, s0, t0):
-    """Return an upper bound of log z where log L = log z, for leaves with z₀ ≤ 0: the smallest of four bounds.
-
-    ``s0`` and ``t0`` are s and t at z = 0. Symbols are those of the module's docstring.
-    """
+    """Return an upper bound of the root log z of `_losing_root`; ``s0`` and ``t0`` are s and t at z = 0."""
     # L falls from its maximum at z₀ on, so that at the root log z = log L is at most log L at z = 0.
     at_zero = _log_likelihood(s0, t0, leaf.w, leaf.v)
     # log L ≤ -c (z-z₀)²/2 ≤ -c (z² + z₀²)/2 with the curvature c; this meets log z where c z² = W(c exp(-c z₀²)), with
     # Lambert's W.
     at_maximum = leaf.margin * (leaf.margin / leaf.n) / leaf.variance  # c z₀²
     by_curvature = -(at_maximum + jnp.exp(lambert_w_of_exp(leaf.log_curvature - at_maximum))) / 2
-    # Either z is below 1/(N (1-P)), or -log L = -log z is at most log(N (1-P)), which bounds N (θ-p) = N (1-P) (z-z₀).
+    # Either z is below 1/(N (1-P)), or -log L = -log z is at most log(N (1-P)), which bounds N (θ-p) = N (1-P) (z-z₀)
+    # by `deviation`. The margin is N (1-P) z₀.
     scale = leaf.n * leaf.rest
     by_deviation = jnp.maximum(leaf.margin + leaf.deviation(jnp.log(jnp.maximum(scale, 1.0))), 1.0) / scale
-    # Off z = 1, where the likelihood is 0.
+    # The fourth bound keeps off z = 1, where the likelihood is 0.
     smallest = jnp.minimum(jnp.minimum(at_zero, by_curvature), jnp.log(by_deviation))
     return jnp.minimum(smallest, -jnp.finfo(t0.dtype).tiny)
 
@@ -223,8 +210,7 @@ def _losing_start(leaf: DegreeLeaf, s0, t0):
 def _winning_root(leaf: DegreeLeaf, steps):
     """Return log z, s and t where log L = log z, by ``steps`` Newton steps, for classes with z₀ > 0, where p > P.
 
-    The symbols are those of the module's docstring: z = z₀ + r s and 1 - z = r t. The steps are made in s and t, since
-    z may be an ulp from z₀ or 1.
+    As in the module's docstring, z = z₀ + r s and 1 - z = r t. Steps are in s and t: z may be an ulp from z₀ or 1.
     """
     z0, reach = leaf.z0, leaf.reach  # z₀ and r
     tiny = jnp.finfo(z0.dtype).tiny
@@ -234,10 +220,10 @@ def _winning_root(leaf: DegreeLeaf, steps):
         return jnp.where(z < 0.5, jnp.log(jnp.maximum(z, tiny)), jnp.log1p(-reach * t))
 
     log_z0 = log_of(z0, 1.0)
-    # log z ≥ t log z₀ on the way, so that the point of this scale is beyond the root.
+    # log L ≤ v φ(-s), and log z, which is concave, is at least t log z₀: where these two meet is beyond the root.
     s, t = _start_of(-log_z0 / leaf.v)
-    # c (z-z₀)² ≤ -2 log L = -2 log z, c the curvature. With z ≥ z₀ this is a bound, too, and another with z ≥ z-z₀. The
-    # last is that of `_losing_start`.
+    # With the curvature c, c (z-z₀)² ≤ -2 log L = -2 log z at the root. That is at most -2 log z₀; and by z ≥ z-z₀, the
+    # left is at most W(c). The bound by deviation is as in `_losing_start`.
     bound = jnp.minimum(-2 * log_z0, jnp.exp(lambert_w_of_exp(leaf.log_curvature)))
     by_curvature = jnp.sqrt(bound * leaf.variance) * jnp.sqrt(leaf.n)  # of small counts the product may be 0
     by_deviation = jnp.maximum(leaf.deviation(jnp.minimum(-log_z0, jnp.log(jnp.maximum(leaf.n * leaf.rest, 1.0)))), 1.0)
@@ -259,26 +245,23 @@ def _winning_root(leaf: DegreeLeaf, steps):
 def _unopposed_point(w, rest, steps):
     """Return s and t = 1 - s of a leaf without counts against the class: the limit as v → 0, for its gradients.
 
-    There z is 1, and s is the root of φ(-s) + t/(w (1-P)), found by ``steps`` Newton steps. ``w`` is the class's count,
-    and ``rest`` is 1 - P.
+    ``w`` is the class's count, ``rest`` is 1 - P, and ``steps`` the number of Newton steps.
     """
-    # As v → 0, log L / v → φ(-s) and log z / v → -t/(w (1-P)).
+    # There z is 1. As v → 0, log L / v → φ(-s) and log z / v → -t/(w (1-P)): s is the root of the difference.
     scale = 1 / (w * rest)
     start = _start_of(scale)
 
     def newton(_, point):
         """Return the point (s, t) after one Newton step."""
         s, t = point
+        # φ(-s) + scale t, divided by its fall along s.
         return _moved(s, t, (log1p_minus(-s, ratio=t) + scale * t) / (s / t + scale), start)
 
     return lax.fori_loop(0, steps, newton, start)
 
 
 def _start_of(scale):
-    """Return an upper bound of the s that solves φ(-s) = -``scale`` (1-s), and 1 less that bound.
-
-    φ(x) is log(1+x) - x. Both numbers keep their digits where the other is near 1.
-    """
+    """Return an upper bound of the s that solves φ(-s) = -``scale`` (1-s), and 1 less the bound, to its own digits."""
     # The smaller of two: φ(-s) ≤ -s²/2 tells s² ≤ 2 scale (tight if that is small), and log t ≥ -1 - scale t tells
     # scale t ≥ W(x), x = scale/e, which is at least log(x/log(1+x)) (tight if it is large).
     x = scale / np.e
@@ -298,8 +281,9 @@ def plausibility(
         \pi(-) = \sup_\theta \min\{L(\theta), \tfrac{P - \theta}{P}\}, \quad
         p_{pls} = s_+ - s_- = \pi(+) - \pi(-)
 
-    L is the likelihood divided by its maximum. With P = 1/2 the ramps are the paper's 2θ-1 and 1-2θ. (The paper defines
-    s± through u_e = min π and u_a = 1 - max π; since 1 - u_a - u_e = \|π(+) - π(−)\|, the difference is the score.)
+    L is the likelihood of θ, the probability of class 1, divided by its maximum. With P = 1/2 the ramps are the paper's
+    2θ-1 and 1-2θ. (The paper defines s± through u_e = min π and u_a = 1 - max π; since 1 - u_a - u_e = \|π(+) - π(−)\|,
+    the difference is the score.)
 
     Parameters
     ----------
@@ -307,8 +291,8 @@ def plausibility(
         Counts of leaves ``[... 2]``: w⁻ of class 0 (−), then w⁺ of class 1 (+); ≥ 0, real or integer.
     prior
         P, from which support is counted: 1/2 as in the paper, or the prior probability of class 1 (or those of class 0
-        and class 1). Then a leaf supports the class that it makes more probable than the prior does. That is an
-        addition, for imbalanced classes.
+        and class 1). Then a leaf supports the class that it makes more probable than the prior does: an addition, for
+        imbalanced classes.
     method
         ``"exact"``, or ``"grid"``: the supremum over a grid of θ with p̂ as an added node (`grid_support_degrees`), for
         comparison; P = 1/2 only.
@@ -484,10 +468,7 @@ def mass(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 4"]
 
 
 class Support(NamedTuple):
-    """The degrees of support π of a leaf's two classes, their difference, and the leaf's mass of ignorance m(Ω).
-
-    Degrees and ignorance are logarithms, which do not underflow.
-    """
+    """The degrees of support π of a leaf's two classes, their difference, and the leaf's mass of ignorance m(Ω)."""
 
     log_degrees: Float[Array, "... 2"]
     """log π(−) and log π(+), of class 0 and class 1, at most 0."""
@@ -500,11 +481,7 @@ class Support(NamedTuple):
 
 
 def support(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Support:
-    """Return the `Support` of leaves: degrees of support, preference and ignorance, computed together.
-
-    ``counts`` and ``prior``, of class 1 or of both classes, are those of `plausibility`. Raises a ValueError unless
-    the last axis holds two classes, counts are finite and >= 0, and the prior lies between 0 and 1.
-    """
+    """Return the `Support` of leaves; ``counts`` and ``prior``, and their errors, are those of `plausibility`."""
     check_two_classes(counts, "plausibility")
     counts = checked_counts(counts)
     warn_of_fractions(counts)
@@ -519,18 +496,14 @@ def support(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Su
 
 
 def log_support_degrees(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
-    """Return the logarithms ``[... 2]`` of the degrees of support of class 0 and class 1, finite for every leaf.
-
-    The degrees π, ``counts`` and ``prior`` are those of `plausibility`.
-    """
+    """Return the logarithms ``[... 2]`` of the degrees π(−) and π(+) of `plausibility`, finite for every leaf."""
     return support(counts, prior).log_degrees
 
 
 def class_one(prior: NumbersLike, dtype) -> Array:
     """Return the probability of class 1 from ``prior``: one number, or those of both classes along its last axis.
 
-    Raises a ValueError if ``prior`` has another shape, or is not between 0 and 1, before or after it is rounded to
-    ``dtype``.
+    Raises a ValueError for another shape, or unless it is between 0 and 1, also when rounded to ``dtype``.
     """
     check_within("prior", prior, "(0, 1)", shape=None)
     if is_concrete(prior):
@@ -546,10 +519,9 @@ def class_one(prior: NumbersLike, dtype) -> Array:
 
 
 def _preference(log_for, log_against, total, lead, even):
-    """Return π(+) - π(−) ``[...]``, precise where both are nearly equal, from log π(+) and log π(−).
+    """Return π(+) - π(−), precise where both are nearly equal, from log π(+) and log π(−).
 
-    These are ``log_for`` and ``log_against``. ``total`` is N, ``lead`` the exact w⁺ - w⁻, and ``even`` is True where
-    P = 1/2.
+    ``total`` is N, ``lead`` the exact w⁺ - w⁻, and ``even`` is True where P = 1/2.
     """
     # Near a tie both roots are close to one z. At P = 1/2, log π(±) is f(±lead) at a given N, so that the gap is
     # 2 lead f'(0) + O(lead³), with f'(0) = artanh z / (1 + N z²/(1-z²)) by the gradient of `plausibility`.
@@ -569,19 +541,15 @@ def _preference(log_for, log_against, total, lead, even):
 
 @jax.custom_jvp
 def _support(negative, positive, lead, prior):
-    """Return log π(−), log π(+), π(+) - π(−) and log m(Ω) of leaves, each ``[...]``.
+    """Return log π(−), log π(+), π(+) - π(−) and log m(Ω) of leaves with ``negative`` and ``positive`` counts.
 
-    ``negative`` and ``positive`` are the counts of class 0 and of class 1, and ``lead`` is the exact difference
-    positive - negative. ``prior`` is the probability of class 1. The derivative is `_support_jvp`.
+    ``lead`` is the exact difference positive - negative, and ``prior`` the probability of class 1.
     """
     return _support_and_roots(negative, positive, lead, prior)[0]
 
 
 def _support_and_roots(negative, positive, lead, prior):
-    """Return the four values of `_support`, and the `DegreeRoot` of class 0 and that of class 1, for its derivative.
-
-    The arguments are those of `_support`.
-    """
+    """Return the four values of `_support`, and the `DegreeRoot` of class 0 and that of class 1, for its derivative."""
     prior = jnp.broadcast_to(prior, lead.shape)
     even_prior = prior == 0.5
     margin = jnp.where(even_prior, lead / 2, positive * (1 - prior) - negative * prior)
@@ -590,7 +558,7 @@ def _support_and_roots(negative, positive, lead, prior):
         "w": [negative, positive],
         "v": [positive, negative],
         "margin": [-margin, margin],
-        "rest": [prior, 1 - prior],  # 1 less the class's own prior
+        "rest": [prior, 1 - prior],  # 1 less the class's own prior, as class 0 has 1 - prior
     }
     roots = degree_root(DegreeLeaf(**{name: jnp.stack(pair) for name, pair in by_class.items()}))
     against = DegreeRoot(*[field[0] for field in roots])
@@ -628,7 +596,7 @@ def _support_jvp(primals, tangents):
     d_log_pos = d_log_pos / favour.slope
     d_preference = jnp.exp(log_pos) * d_log_pos - jnp.exp(log_neg) * d_log_neg
     # d log m(Ω) = (π_min d log π_min - π_max d log π_max) / m(Ω). Where a leaf is nearly certain, m(Ω) is so small that
-    # π / m(Ω) would overflow: it is cut at the root of the largest float.
+    # π / m(Ω) would overflow: it is cut at the root of the largest float. `toward_neg` is that where class 1 wins.
     log_limit = jnp.log(jnp.finfo(log_neg.dtype).max) / 2
     weight_neg = jnp.exp(jnp.minimum(log_neg - log_ignorance, log_limit))
     weight_pos = jnp.exp(jnp.minimum(log_pos - log_ignorance, log_limit))
@@ -641,10 +609,7 @@ def _support_jvp(primals, tangents):
 
 
 def _slope_in_prior(root: DegreeRoot, rest):
-    """Return how steeply log L - log z of a class falls as its prior P grows: pull (1 - z)/(1 - P), held finite.
-
-    ``root`` has the class's pull and z, and ``rest`` is 1 - P.
-    """
+    """Return how log L - log z of a class falls as its prior P grows: pull (1 - z)/(1 - P), with ``rest`` = 1 - P."""
     return jnp.minimum(root.pull * -jnp.expm1(root.log_degree) / rest, jnp.finfo(rest.dtype).max)
 
 

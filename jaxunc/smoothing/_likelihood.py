@@ -5,9 +5,9 @@ the proportions let α_c = μ_c κ exp(r_c). A likelihood is stationary where
 
     F_c(r_c, log κ) = 0 for every class c,    and    Σ_c μ_c (exp(r_c) - 1) = 0.
 
-Given κ, each r_c is the root of a function that increases; then the sum, positive for small κ and negative for large
-ones, is a function of log κ alone. So the search cannot leave a bracket. In these unknowns nothing cancels, however
-large κ is: r is of the order 1/κ, and so are the numbers that it is computed from. The argument ``xp`` is NumPy or
+Given κ, each r_c is the root of an increasing function. Then the sum is a function of log κ alone, positive for small κ
+and negative for large ones, so that the search cannot leave a bracket. In these unknowns nothing cancels, however large
+κ is: r is of the order 1/κ, and so are the numbers that it is computed from. The argument ``xp`` is NumPy or
 `jax.numpy`, and ψ the digamma function.
 """
 
@@ -53,36 +53,36 @@ class Leaves(NamedTuple):
 def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleType) -> Leaves:
     """Return `Leaves` for ``counts [... leaves classes]``, where each leaf occurs ``times [... leaves]``.
 
-    Leaves weigh as their sizes with ``by_size``, else alike. ``clip`` replaces proportions of 0; None leaves them.
+    Leaves weigh as their sizes with ``by_size``, else alike. ``clip`` replaces proportions of 0 unless it is None.
     """
     size = add_up(counts, -1)
-    filled = size > 0
-    # Rounded once: as a product with the reciprocal it would be rounded anew where it is subtracted from.
+    has_instances = size > 0
+    # A true quotient, rounded once: a product with the reciprocal would be rounded anew wherever it is subtracted.
     divide = np.divide if xp is np else divide_by_shared
-    raw = divide(counts, xp.where(filled, size, 1)[..., None])
-    weight = xp.where(filled, times * (size if by_size else 1.0), 0.0)
+    raw = divide(counts, xp.where(has_instances, size, 1)[..., None])
+    weight = xp.where(has_instances, times * (size if by_size else 1.0), 0.0)
     total = add_up(weight, -1, keepdims=True)
     weight = weight / xp.where(total > 0, total, 1)
     if xp is jnp:
         # Without the barrier the compiler would repeat both in every expression that reads them.
         weight, raw = lax.optimization_barrier((weight, raw))
-    absent = (raw == 0) & filled[..., None]
+    is_absent = (raw == 0) & has_instances[..., None]
     proportions = raw
     if clip is not None:
         # The other classes pay for clip in proportion, so that shares still add to 1.
-        n_absent = add_up(absent, -1, keepdims=True).astype(raw.dtype)
-        proportions = xp.where(absent, clip, raw * (1 - clip * n_absent))
-    # Empty leaves get -1 and 2, which no proportion passes.
-    largest = xp.where(filled[..., None], proportions, -1).max(axis=-2)
-    smallest = xp.where(filled[..., None], proportions, 2).min(axis=-2)
+        n_absent = add_up(is_absent, -1, keepdims=True).astype(raw.dtype)
+        proportions = xp.where(is_absent, clip, raw * (1 - clip * n_absent))
+    # Empty leaves get -1 and 2, so that they are neither the largest nor the smallest.
+    largest = xp.where(has_instances[..., None], proportions, -1).max(axis=-2)
+    smallest = xp.where(has_instances[..., None], proportions, 2).min(axis=-2)
     return Leaves(
         proportions=proportions,
         weight=weight,
         mean=_mean(weight, proportions),
         raw_mean=_mean(weight, raw),
         equal=(largest - smallest <= 4 * xp.finfo(counts.dtype).eps).all(axis=-1),
-        pure=(add_up(absent, -1) == counts.shape[-1] - 1).all(axis=-1, where=filled),
-        empty=~filled.any(axis=-1),
+        pure=(add_up(is_absent, -1) == counts.shape[-1] - 1).all(axis=-1, where=has_instances),
+        empty=~has_instances.any(axis=-1),
     )
 
 
@@ -99,7 +99,8 @@ def spreads(leaves: Leaves, xp: ModuleType):
     heaviest = xp.argmax(weight, axis=-2, keepdims=True)
     deviation = xp.where(weight > 0, p - xp.take_along_axis(p, heaviest, axis=-2), 0)
     deviation = xp.where(weight > 0, deviation - _mean(leaves.weight, deviation)[..., None, :], 0)
-    # Beside 1 small numbers lose their digits. So what belongs to the class of more than half comes from the others.
+    # Beside 1 small numbers lose their digits. So the deviation of a class of more than half, and 1 - p of such a one,
+    # are added up from the other classes.
     is_major = (leaves.mean > 0.5)[..., None, :]
     deviation = xp.where(is_major, -add_up(xp.where(is_major, 0, deviation), -1, keepdims=True), deviation)
     is_most = p > 0.5
@@ -109,10 +110,7 @@ def spreads(leaves: Leaves, xp: ModuleType):
 
 
 def mean_log_gap(leaves: Leaves, xp: ModuleType):
-    """Return the mean of log p over ``leaves`` less the logarithm of the mean of p, ``[... classes]``; it is ≤ 0.
-
-    p are the class proportions of the leaves.
-    """
+    """Return the mean over ``leaves`` of log p less the log of the mean of p, their proportions; ``[... classes]``."""
     # It is the mean of log(1+x) - x with x = p/mean - 1 (x has mean 0), which keeps its digits for nearly equal p.
     # Below x = -1/2, where x may round to -1, log(1+x) is taken of p/mean.
     mean = leaves.mean[..., None, :]
@@ -133,9 +131,8 @@ def _mean(weight, values):
 def fit_likelihood(mean, log_gap, start, active, xp: ModuleType):
     """Return the α ``[... classes]`` of the largest likelihood of proportions, and whether the search converged.
 
-    That likelihood depends only on the ``mean`` μ of the proportions and on their ``log_gap`` (`mean_log_gap`). α
-    solves ψ(α_c) - ψ(κ) = log μ_c + gap_c. ``start`` is a guess of log κ. Trees that are not ``active [...]`` are not
-    searched.
+    That likelihood depends only on the ``mean`` μ of the proportions and on their ``log_gap`` (`mean_log_gap`).
+    ``start`` is a guess of log κ. Trees that are not ``active [...]`` are not searched.
     """
     if xp is jnp:
         r, log_total, converged = _solve(mean, log_gap, start, active)
@@ -145,16 +142,13 @@ def fit_likelihood(mean, log_gap, start, active, xp: ModuleType):
 
 
 def _equations(mean, log_gap, xp: ModuleType) -> Equations:
-    """Return the equations ψ(α_c) - ψ(κ) = log μ_c + gap_c, which hold where the likelihood is largest.
-
-    The likelihood is that of proportions with the ``mean`` μ and the ``log_gap`` of `mean_log_gap`.
-    """
+    """Return the equations ψ(α_c) - ψ(κ) = log μ_c + gap_c, which hold where the likelihood is largest."""
 
     def equations(r, t):
         """Return F = r - h(α) + h(κ) - gap, and its slopes along r and t = log κ; h(x) is log x - ψ(x)."""
         alpha = mean * xp.exp(r + t[..., None])
         total = xp.exp(t)[..., None]
-        gap, slope = digamma_gaps(alpha, xp)
+        gap, slope = digamma_gaps(alpha, xp)  # h, and the slope of -h along log α
         total_gap, total_slope = digamma_gaps(total, xp)
         return r - gap + total_gap - log_gap, 1 + slope, slope - total_slope
 
@@ -163,10 +157,7 @@ def _equations(mean, log_gap, xp: ModuleType) -> Equations:
 
 @jax.custom_jvp
 def _solve(mean, log_gap, start, active):
-    """Return the root that `find_root` finds of `_equations`: r, log κ, and whether the search converged.
-
-    The arguments are those of `fit_likelihood`. Unlike `find_root`, this function has a derivative.
-    """
+    """Return what `find_root` returns for `_equations`, with a derivative; arguments are those of `fit_likelihood`."""
     return tuple(find_root(_equations(mean, log_gap, jnp), mean, start, active, jnp))
 
 
@@ -174,8 +165,8 @@ def _solve(mean, log_gap, start, active):
 def _solve_jvp(primals, tangents):
     """Return the value of `_solve`, and its derivative along the tangents of the mean and of the gap.
 
-    F_c(r_c, log κ) = 0 and Σ_c μ_c (exp(r_c) - 1) = 0 are differentiated, by the implicit function theorem: with
-    t = log κ
+    F_c(r_c, log κ) = 0 and Σ_c μ_c (exp(r_c) - 1) = 0 are differentiated, by the implicit function theorem: with t =
+    log κ
 
         slope_c dr_c + by_total_c dt + (slope_c - 1) dμ_c/μ_c - dgap_c = 0,
         Σ_c (exp(r_c) - 1) dμ_c + μ_c exp(r_c) dr_c = 0.
@@ -197,7 +188,7 @@ def _solve_jvp(primals, tangents):
 
 
 class Root(NamedTuple):
-    """The root (r, log κ) of `Equations`, and whether the search for it converged."""
+    """The root of `Equations`, and whether the search for it converged."""
 
     r: Any
     log_total: Any
@@ -218,16 +209,13 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
     """Return the root (r, log κ) of ``equations`` for which α = μ κ e^r adds to κ, and whether the search converged.
 
     ``mean [... classes]`` is μ. ``start [...]`` and ``r`` are guesses of log κ and of r, and ``ends`` is the bracket of
-    log κ: two numbers, or two arrays ``[...]``. Trees that are not ``active [...]`` are not searched, and have r = 0.
+    log κ, of numbers or arrays ``[...]``. Trees that are not ``active [...]`` are not searched, and have r = 0.
     """
     # An inner search (`settle`) solves F = 0 for r at a given κ, an outer one Σ μ e^r = 1 for κ; t is log κ.
     tolerance = 1e-11 if mean.dtype == "float64" else 1e-5
 
     def settle(r, t):
-        """Return the r that solves F = 0 at t = log κ, by Newton's method from a guess ``r``.
-
-        F is concave in r, or nearly straight.
-        """
+        """Return the r that solves F = 0 at ``t``, by Newton's method from ``r``; F is concave, or nearly straight."""
 
         def improve(state):
             """Return the next r, and the step to it, for ``state`` = (r, last step)."""
@@ -237,9 +225,9 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
             step = xp.where(active[..., None], xp.clip(-value / slope, -2.0, 2.0), 0.0)
             return r + step, step
 
-        # The last step is taken, so the error left is of the order of its square.
+        # The last step is taken, so the error that is left is of the order of its square.
         is_moving = lambda state: xp.any(xp.abs(state[1]) > tolerance)
-        first_state = improve((r, r))  # the second r, in place of a step, is not read
+        first_state = improve((r, r))  # the second r stands for a last step, which is not read
         settled_r, _ = loop(improve, is_moving, first_state, _INNER, xp)
         return settled_r
 
@@ -255,15 +243,15 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
         high = xp.where(excess > 0, state.high, state.t)
         next_t = state.t + excess / xp.where(fall > 0, fall, 1.0)
         # Newton's step where it stays in the bracket, else the middle of it.
-        inside = (fall > 0) & (next_t >= low) & (next_t <= high)
-        next_t = xp.where(active, xp.where(inside, next_t, (low + high) / 2), 0.0)
+        is_inside = (fall > 0) & (next_t >= low) & (next_t <= high)
+        next_t = xp.where(active, xp.where(is_inside, next_t, (low + high) / 2), 0.0)
         return _State(r, next_t, low, high, next_t - state.t)
 
     start = xp.where(active, xp.clip(start, LOWEST + 1, HIGHEST - 1), 0.0)
     low, high = (xp.zeros_like(start) + end for end in ends)
     r = xp.where(active[..., None], xp.zeros_like(mean) + r, 0.0)
-    first_state = improve(_State(r, start, low, high, start))
-    last_state = loop(improve, lambda s: xp.any(xp.abs(s.step) > tolerance), first_state, _OUTER, xp)
+    first_state = improve(_State(r, start, low, high, start))  # the last start stands for a step, which is not read
+    last_state = loop(improve, lambda state: xp.any(xp.abs(state.step) > tolerance), first_state, _OUTER, xp)
     r = settle(last_state.r, last_state.t)
     return Root(r, last_state.t, xp.abs(last_state.step) <= tolerance)
 
@@ -271,7 +259,7 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
 def loop(body: Callable[..., Any], going: Callable[..., Any], state, limit: int, xp: ModuleType):
     """Return ``state`` after ``body(state)`` replaced it while ``going(state)`` held, at most ``limit`` times.
 
-    The loop runs on the host if ``xp`` is NumPy, and is traced if ``xp`` is `jax.numpy`.
+    The loop runs on the host if ``xp`` is NumPy, and is traced if it is `jax.numpy`.
     """
     if xp is np:
         for _ in range(limit):

@@ -4,6 +4,7 @@ It may have several maxima. `find_crossings` finds intervals of log κ, on a gri
 Σ_c μ_c exp(r_c) - 1, which has the sign of the likelihood's slope, falls through 0. `_find_best` starts a search
 (`find_root`) in each of them, and keeps the best maximum. The grid costs less than one pass over all leaves: sums over
 leaves are tabulated with counts binned, and r is looked up in the tables. Only the searches read the leaves themselves.
+κ, μ and r are those of `_likelihood`.
 """
 
 from collections.abc import Callable
@@ -69,9 +70,8 @@ def _together(values, times):
 def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
     """Return whether the leaves of each tree differ by more than chance ``[...]``.
 
-    Then the marginal likelihood falls towards κ = ∞, where κ is the sum of the prior's parameters. ``counts [... leaves
-    classes]`` are those of leaves that occur ``times [... leaves]`` each, and ``leaves`` is what `leaves_of` returns
-    for them. ``xp`` is NumPy or `jax.numpy`.
+    Then the marginal likelihood falls towards κ = ∞. ``counts [... leaves classes]`` are those of leaves that occur
+    ``times [... leaves]`` each, and ``leaves`` is what `leaves_of` returns for them.
 
     With a leaf's counts n_c, their sum n, its shares p_c and the mean shares μ_c, the coefficient of 1/κ at κ = ∞ is
 
@@ -84,6 +84,7 @@ def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
     deviation = xp.where(size[..., None] > 0, leaves.proportions - mean, 0)
     distance = add_up(deviation * deviation / xp.where(mean > 0, mean, 1), -1)
     by_chance = (add_up(leaves.mean > 0, -1) - 1).astype(counts.dtype) * add_up(times * size, -1)
+    # More than rounding makes of an equality.
     return add_up(times * size * size * distance, -1) > by_chance * (1 + 64 * xp.finfo(counts.dtype).eps)
 
 
@@ -111,8 +112,7 @@ class _Best(NamedTuple):
 def _find_best(counts, times, mean, start, active, falls, xp: ModuleType):
     """Return α and the two bools of `fit_marginal`: the best maximum that is reached from the crossings.
 
-    The arguments are those of `fit_marginal`. A search starts from each of `find_crossings` in turn; there are hardly
-    ever two.
+    A search starts from each of `find_crossings` in turn; there are hardly ever two.
     """
     tally = Tally.of(counts, times, xp)
     binned = Tally(*bin_sizes(tally.counts, tally.times, xp), *bin_sizes(tally.sizes, tally.size_times, xp))
@@ -126,16 +126,17 @@ def _find_best(counts, times, mean, start, active, falls, xp: ModuleType):
     crossing_number = xp.cumsum(present, axis=0)  # of each tree's crossings, from 1
     n_crossings = add_up(present, 0)
     # The gain reads every leaf, so it is computed only if several maxima, or a maximum and κ = ∞, have to be compared.
+    # A single maximum is the best if the likelihood falls towards κ = ∞.
     must_compare = (active & ~(falls & (n_crossings == 1))).any()
     gain_of = lambda alpha: _gain(counts, times, mean, alpha, xp)
 
     def improve(best: _Best) -> _Best:
         """Search from each tree's next crossing, and keep its maximum if its gain exceeds that of ``best``."""
-        # Each tree's next crossing; trees without one take no part in this search.
+        # Each tree's next crossing, picked by sums over the steps; trees without one take no part in this search.
         is_next = present & (crossing_number == best.number + 1)
         has_next = is_next.any(axis=0)
-        values = crossings.start, crossings.low, crossings.high
-        t, low, high = (add_up(xp.where(is_next, by_step, 0), 0) for by_step in values)
+        start_and_ends = crossings.start, crossings.low, crossings.high
+        t, low, high = (add_up(xp.where(is_next, by_step, 0), 0) for by_step in start_and_ends)
         r = add_up(xp.where(is_next[..., None], crossings.r, 0), 0)
         # Many distinct counts: search with the binned values first, and take the last steps with all values.
         if is_large:
@@ -155,28 +156,27 @@ def _find_best(counts, times, mean, start, active, falls, xp: ModuleType):
             converged=xp.where(is_better, converged, best.converged),
         )
 
-    # Without a fall towards κ = ∞, a maximum has to gain more over that limit than rounding makes.
+    # If the likelihood falls towards κ = ∞, any maximum will do. Else it must gain more over that limit than rounding.
     size = add_up(counts, -1)
     least_gain = xp.where(falls, -xp.inf, xp.finfo(mean.dtype).eps * add_up(times * size, -1))
-    first = _Best(xp.zeros((), "int32"), xp.zeros_like(mean) + mean, least_gain, xp.ones_like(falls))
-    best = loop(improve, lambda best: best.number < n_crossings.max(initial=0), first, len(present), xp)
+    no_best = _Best(xp.zeros((), "int32"), xp.zeros_like(mean) + mean, least_gain, xp.ones_like(falls))
+    best = loop(improve, lambda best: best.number < n_crossings.max(initial=0), no_best, len(present), xp)
     return best.alpha, best.converged, best.gain > least_gain
 
 
 def _tables(tally: Tally, mean, xp: ModuleType, t):
-    """Return tables of the sums S over leaves for each value of ``t`` = log κ, with an axis of steps in front.
+    """Return S(n, κ) ``[steps ...]``, S(n_c, μ_c κ) ``[steps ... classes]`` and its slope for each ``t`` = log κ.
 
-    They are S(n, κ) ``[steps ...]``, S(n_c, μ_c κ) ``[steps ... classes]``, and the slope of the latter along log κ.
     S(n, a) is Σ ψ(n+a) - ψ(a) over the leaves of ``tally``, which hold n_c instances of class c and n in all. ``mean``
     is μ. For a class that occurs in no leaf, S(n, κ) stands in.
     """
-    seen = mean > 0
+    is_seen = mean > 0
     total = xp.exp(t)
     of_sizes, sizes_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
-    alpha = xp.where(seen, mean, 1.0) * total[..., None]
+    alpha = xp.where(is_seen, mean, 1.0) * total[..., None]
     of_classes, classes_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
-    of_classes = xp.where(seen, of_classes, of_sizes[..., None])
-    classes_slope = xp.where(seen, classes_slope, sizes_slope[..., None])
+    of_classes = xp.where(is_seen, of_classes, of_sizes[..., None])
+    classes_slope = xp.where(is_seen, classes_slope, sizes_slope[..., None])
     return of_sizes, of_classes, classes_slope
 
 
@@ -195,11 +195,11 @@ def _gain(counts, times, mean, alpha, xp: ModuleType):
     ``alpha`` and ``mean``, which is μ, are ``[... classes]``. Each leaf, with ``counts [... leaves classes]`` n_c and
     their sum n, occurs ``times [... leaves]``.
     """
-    seen = mean > 0
-    alpha = xp.where(seen, alpha, 0.0)
+    is_seen = mean > 0
+    alpha = xp.where(is_seen, alpha, 0.0)
     total = add_up(alpha, -1)
     size = add_up(counts, -1)
-    safe_alpha = xp.where(seen, alpha, 1.0)[..., None, :]
+    safe_alpha = xp.where(is_seen, alpha, 1.0)[..., None, :]
     safe_total = xp.where(total > 0, total, 1.0)[..., None]
 
     def remainder(n, a):
@@ -207,43 +207,38 @@ def _gain(counts, times, mean, alpha, xp: ModuleType):
         return a * log1p_minus(n / a, xp) - 0.5 * xp.log1p(n / a) + log_gamma_gap(n + a, xp) - log_gamma_gap(a, xp)
 
     # p̂_c/μ_c; a class that occurs in no leaf has 1 for its α and μ here, and is left out of the sum below.
-    share = (counts + safe_alpha) / (size + safe_total)[..., None] / xp.where(seen, mean, 1.0)[..., None, :]
+    share = (counts + safe_alpha) / (size + safe_total)[..., None] / xp.where(is_seen, mean, 1.0)[..., None, :]
     of_class = counts * xp.log(share) + remainder(counts, safe_alpha)
-    gain = add_up(xp.where(seen[..., None, :], of_class, 0.0), -1) - remainder(size, safe_total)
+    gain = add_up(xp.where(is_seen[..., None, :], of_class, 0.0), -1) - remainder(size, safe_total)
     return add_up(times * gain, -1)
 
 
 def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
-    """Return the equations that hold at a maximum of the marginal likelihood of ``tally``; ``mean`` is μ.
-
-    Their unknowns are t = log κ, and the r with α_c = μ_c exp(r_c + t).
-    """
-    seen = mean > 0
+    """Return the equations that hold at a maximum of the marginal likelihood of ``tally``; ``mean`` is μ."""
+    is_seen = mean > 0
 
     def equations(r, t):
         """Return F = log S(n, κ) - log S(n_c, α_c), ∂F/∂r and ∂F/∂t, where S(n, a) = Σ_leaves ψ(n+a) - ψ(a)."""
-        alpha = xp.where(seen, mean * xp.exp(r + t[..., None]), 1.0)
+        alpha = xp.where(is_seen, mean * xp.exp(r + t[..., None]), 1.0)
         total = xp.exp(t)
         of_classes, classes_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
         of_sizes, sizes_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
         of_sizes = of_sizes[..., None]
         sizes_slope = sizes_slope[..., None]
         # A class that occurs in no leaf has α = 0 and no equation: its sums are replaced, and its results are zeros.
-        of_classes = xp.where(seen, of_classes, 1.0)
-        classes_slope = xp.where(seen, classes_slope, -1.0)
+        of_classes = xp.where(is_seen, of_classes, 1.0)
+        classes_slope = xp.where(is_seen, classes_slope, -1.0)
         # `_score` has slopes along log a. log α_c grows by 1 with r and with t, and log κ = t with t alone.
         slope = -classes_slope / of_classes
-        value = xp.where(seen, xp.log(of_sizes / of_classes), 0.0)
-        return value, slope, xp.where(seen, slope + sizes_slope / of_sizes, 0.0)
+        value = xp.where(is_seen, xp.log(of_sizes / of_classes), 0.0)
+        return value, slope, xp.where(is_seen, slope + sizes_slope / of_sizes, 0.0)
 
     return equations
 
 
 def _score(n, times, a, xp: ModuleType):
-    """Return the sum S of ``times`` (ψ(n+a) - ψ(a)) along the last axis, and ∂S/∂log a.
-
-    ``n``, ``times`` and ``a`` broadcast against each other.
-    """
+    """Return the sum S of ``times`` (ψ(n+a) - ψ(a)) along the last axis, and ∂S/∂log a."""
+    # With ψ(a) = log a - gap, the difference of the logarithms is one logarithm, in which nothing cancels.
     gap, gap_slope = digamma_gaps(a, xp)
     if xp is jnp:
         gap, gap_slope = lax.optimization_barrier((gap, gap_slope))  # not anew for every n
@@ -273,9 +268,9 @@ def _solve_jvp(primals, tangents):
     d_counts, *_ = tangents
     alpha, converged, finite = _solve(*primals)
     active = active & finite
-    seen = (mean > 0) & active[..., None]
-    safe_alpha = jnp.where(seen, alpha, 1.0)
-    total = jnp.where(active, add_up(jnp.where(seen, alpha, 0.0), -1), 1.0)
+    is_seen = (mean > 0) & active[..., None]
+    safe_alpha = jnp.where(is_seen, alpha, 1.0)
+    total = jnp.where(active, add_up(jnp.where(is_seen, alpha, 0.0), -1), 1.0)
 
     # The direct effect of the counts is through S alone; κ and α follow by the slopes of the equations.
     def scores(counts):
@@ -288,13 +283,13 @@ def _solve_jvp(primals, tangents):
 
     _, d_score, (of_sizes, classes_slope, sizes_slope) = jax.jvp(scores, (counts,), (d_counts,), has_aux=True)
     of_sizes = jnp.where(active, of_sizes, 1.0)[..., None]
-    class_slope = jnp.where(seen, -classes_slope / of_sizes, 1.0)
+    class_slope = jnp.where(is_seen, -classes_slope / of_sizes, 1.0)
     total_slope = -sizes_slope[..., None] / of_sizes
-    share = jnp.where(seen, alpha, 0.0) / total[..., None]
-    push = jnp.where(seen, d_score / of_sizes, 0.0)
+    share = jnp.where(is_seen, alpha, 0.0) / total[..., None]
+    push = jnp.where(is_seen, d_score / of_sizes, 0.0)
     fall = add_up(share * (class_slope - total_slope) / class_slope, -1)  # 1 - Σ α_c/κ total_slope/class_slope_c
     d_log_total = jnp.where(active, jnp.sum(share * push / class_slope, axis=-1) / jnp.where(active, fall, 1.0), 0.0)
-    d_log_alpha = jnp.where(seen, (push + total_slope * d_log_total[..., None]) / class_slope, 0.0)
+    d_log_alpha = jnp.where(is_seen, (push + total_slope * d_log_total[..., None]) / class_slope, 0.0)
     no_tangent = jnp.zeros(converged.shape, jax.dtypes.float0)
     return (alpha, converged, finite), (alpha * d_log_alpha, no_tangent, no_tangent)
 
@@ -320,8 +315,8 @@ def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, fall
     """Return the `Crossings`, the points of log κ where the excess Σ_c μ_c exp(r_c) - 1 falls through 0.
 
     They are looked for on a grid of ``n_steps`` values of log κ between ``ends``. ``tables`` is `_tables` as a function
-    of log κ, and ``mean`` is μ. Where ``falls`` is True there is at least one crossing, since the likelihood falls
-    towards κ = ∞. If the grid shows none there, it lies beyond the grid's end, and ``start`` is its guess.
+    of log κ, and ``mean`` is μ. Where ``falls`` is True, the excess is below 0 towards κ = ∞. If it is above 0 at the
+    grid's end, there is a crossing beyond, for which ``start`` is a guess.
     """
     position = xp.arange(n_steps, dtype=mean.dtype).reshape(-1, *[1] * ends[0].ndim)
     step = (ends[1] - ends[0]) / (n_steps - 1)
@@ -339,10 +334,11 @@ def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, fall
     present = above[:-1] & ~above[1:]
     before = excess[:-1]
     after = excess[1:]
+    # Where in the step a straight line from one excess to the other is 0.
     fraction = xp.clip(xp.where(before != after, before / xp.where(before != after, before - after, 1), 0.5), 0, 1)
     crossing_t = t[:-1] + fraction * step
     crossing_r = r[:-1] + fraction[..., None] * (r[1:] - r[:-1])
-    low = t[:-1] - step
+    low = t[:-1] - step  # a step wider at both ends, as the excess is approximate
     high = t[1:] + step
     # A single crossing has the widest bracket, since the signs at its ends are certain.
     is_single = falls & (add_up(present, 0) == 1) & ~above[-1]
@@ -360,12 +356,9 @@ def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, fall
 
 
 def _is_above(excess, position, xp: ModuleType):
-    """Return whether the ``excess [steps ...]`` is above 0 at each step of the grid.
-
-    An excess that is too small to have a sign takes that of the step before; the first one is above 0 by theory.
-    ``position`` has the numbers of the steps, as floats that broadcast against the excess.
-    """
-    # For large κ the excess tends to 0, and rounding errors decide its sign.
+    """Return whether the ``excess [steps ...]`` is above 0 at each step; ``position`` numbers the steps, as floats."""
+    # For large κ the excess tends to 0, and rounding errors decide its sign. One that is too small to have a sign takes
+    # that of the step before; the first one is above 0 by theory.
     noise = 64 * xp.finfo(position.dtype).eps
     above = excess > noise
     below = excess < -noise
@@ -378,8 +371,7 @@ def _is_above(excess, position, xp: ModuleType):
 def search_range(counts, times, xp: ModuleType):
     """Return the ends of the range of log κ ``[...]`` that is searched for maxima of the marginal likelihood.
 
-    Below the first end the likelihood surely rises, and above the second it hardly changes. ``counts`` and ``times``
-    are those of `fit_marginal`.
+    Below the first end the likelihood surely rises, and above the second it hardly changes.
     """
     # At the first end only leaves with two classes or more matter. The second is the logarithm of e² times the number
     # of leaves times the square of the largest leaf's size.
@@ -391,26 +383,25 @@ def search_range(counts, times, xp: ModuleType):
 
 
 def bin_sizes(values, times, xp: ModuleType):
-    """Return fewer values that stand for ``values``, and how often each occurs, both ``[... 2·bins]``.
+    """Return fewer values that stand for ``values``, and how often each occurs, both ``[... 2·bins]`` or shorter.
 
-    ``values`` occur ``times`` each. They are binned by their logarithms, and each bin has two values with the same
-    total, mean and variance. If there are no more than 2·bins values, both are returned as they are.
+    ``values`` occur ``times`` each. The two values of each bin have the same total, mean and variance as those in it.
     """
     if values.shape[-1] <= 2 * _BINS:
         return values, times
-    filled = (values > 0) & (times > 0)
-    log_value = xp.log(xp.where(filled, values, 1))
-    low = xp.where(filled, log_value, xp.inf).min(axis=-1, keepdims=True)
-    high = xp.where(filled, log_value, -xp.inf).max(axis=-1, keepdims=True)
-    has_values = low <= high  # False if there is no positive value
+    is_filled = (values > 0) & (times > 0)  # counts of 0, such as padding, add nothing to S
+    log_value = xp.log(xp.where(is_filled, values, 1))
+    low = xp.where(is_filled, log_value, xp.inf).min(axis=-1, keepdims=True)
+    high = xp.where(is_filled, log_value, -xp.inf).max(axis=-1, keepdims=True)
+    has_values = low <= high  # False if there is no positive value: then both ends are infinite
     low = xp.where(has_values, low, 0)
     high = xp.where(has_values, high, 0)
     width = (high - low + 1e-3) / _BINS  # positive even if all values are equal
     # Bins of equal width in log n: what a leaf adds to S(n, κ) changes with the ratio of n and κ.
-    index = xp.where(filled, xp.clip(xp.floor((log_value - low) / width), 0, _BINS - 1), 0)
+    index = xp.where(is_filled, xp.clip(xp.floor((log_value - low) / width), 0, _BINS - 1), 0)
     # How far each value is from the centre of its bin, relative to the centre.
-    deviation = xp.where(filled, xp.expm1(log_value - low - (index + 0.5) * width), 0)
-    weight = xp.where(filled, times, 0.0)
+    deviation = xp.where(is_filled, xp.expm1(log_value - low - (index + 0.5) * width), 0)
+    weight = xp.where(is_filled, times, 0.0)
     total, first_moment, second_moment = _sums(index, (weight, weight * deviation, weight * deviation * deviation), xp)
     mean_deviation = first_moment / xp.where(total > 0, total, 1)
     spread = xp.sqrt(xp.maximum(second_moment / xp.where(total > 0, total, 1) - mean_deviation * mean_deviation, 0))
@@ -421,10 +412,7 @@ def bin_sizes(values, times, xp: ModuleType):
 
 
 def _sums(index, parts, xp: ModuleType):
-    """Return for each array of ``parts`` the sums of its entries in each of `_BINS` bins, ``[... bins]``.
-
-    ``index`` and the arrays are ``[... values]``; ``index`` has the bin of each entry.
-    """
+    """Return for each array of ``parts`` the sums of its entries by bin, ``[... bins]``; ``index`` has their bins."""
     *leading_shape, n_values = index.shape
     n_rows = int(np.prod(leading_shape))
     # Each row has a range of bins to itself, so that all are added in one call.
@@ -440,27 +428,27 @@ def _sums(index, parts, xp: ModuleType):
 def _look_up(of_sizes, of_classes, classes_slope, step, xp: ModuleType):
     """Return the r ``[steps ... classes]`` with S(n_c, μ_c κ e^r) = S(n, κ) at each value of κ on the grid.
 
-    ``of_sizes``, ``of_classes`` and ``classes_slope`` are what `_tables` returns, and ``step`` is the distance of log κ
-    on the grid. The inverse of log S is interpolated by cubics.
+    The arguments are what `_tables` returns, and the ``step`` of log κ on the grid. The inverse of log S is
+    interpolated by cubics.
     """
     wanted = xp.log(of_sizes)[..., None]
     values = xp.log(of_classes)
     slopes = classes_slope / of_classes
     n_steps = of_classes.shape[0]
-    # log S falls along the grid: the values above the wanted one tell the cell.
+    # log S falls along the grid, so the number of values above the wanted one tells the cell between two steps.
     n_above = add_up(values[:, None] > wanted[None], 0)
     cell = xp.clip(n_above - 1, 0, n_steps - 2)
     # Values and slopes at both ends of the cell.
     v0, v1 = (xp.take_along_axis(values, cell + i, axis=0) for i in (0, 1))
     d0, d1 = (xp.take_along_axis(slopes, cell + i, axis=0) for i in (0, 1))
     fall = v0 - v1
-    x = (v0 - wanted) / fall
+    x = (v0 - wanted) / fall  # from 0 at the cell's start to 1 at its end
     # Slopes of the inverse function, in cells; a cubic through both ends with these slopes (Hermite).
-    d0, d1 = (-fall / (step * d) for d in (d0, d1))
+    inverse_d0, inverse_d1 = (-fall / (step * d) for d in (d0, d1))
     inside = xp.clip(x, 0, 1)
-    outside = 1 - inside
-    offset = inside * inside * (3 - 2 * inside) + inside * outside * (outside * d0 - inside * d1)
+    rest = 1 - inside
+    offset = inside * inside * (3 - 2 * inside) + inside * rest * (rest * inverse_d0 - inside * inverse_d1)
     # Beyond the ends of the grid a straight line goes on; the clip keeps exp(r) finite.
-    offset = offset + xp.where(x < 0, x * d0, 0) + xp.where(x > 1, (x - 1) * d1, 0)
+    offset = offset + xp.where(x < 0, x * inverse_d0, 0) + xp.where(x > 1, (x - 1) * inverse_d1, 0)
     grid = xp.arange(n_steps).reshape(-1, *[1] * (of_classes.ndim - 1))
     return xp.clip(step * ((cell - grid).astype(of_classes.dtype) + offset), -60, 60)

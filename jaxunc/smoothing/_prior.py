@@ -1,9 +1,9 @@
 """Priors of leaves, Beta and Dirichlet: five methods to fit them, and leaves smoothed by them.
 
-`_fit` checks, and chooses where to compute: known counts are fitted on the host in float64, traced ones in the program.
-The code of a fit serves both: its argument ``xp`` is NumPy or `jax.numpy`. `_fit_leaves` sets trees without a finite
-prior apart. It fits the other trees by moments, by the likelihood of proportions (`_likelihood.py`), or by the
-likelihood of counts (`_marginal_likelihood.py`).
+`_fit` fits known counts on the host in float64, traced ones in the program. The code of a fit serves both: its argument
+``xp`` is NumPy or `jax.numpy`. `_fit_leaves` sets trees without a finite prior apart. It fits the other trees by
+moments, by the likelihood of proportions (`_likelihood.py`), or by the likelihood of counts
+(`_marginal_likelihood.py`).
 """
 
 import enum
@@ -77,10 +77,9 @@ class DirichletPrior(NamedTuple):
 
 
 def checked_concentration(prior: BetaPrior | DirichletPrior) -> Float[Array, "... classes"]:
-    """Return a prior's parameters ``[... classes]``, in the order of the classes.
+    """Return a prior's parameters ``[... classes]``; raise a TypeError if it is no prior.
 
-    Raises a TypeError if ``prior`` is not a prior. Outside a trace it raises a ValueError if a parameter is negative or
-    not finite.
+    Outside a trace a ValueError is raised if a parameter is negative or not finite.
     """
     if not hasattr(prior, "concentration"):
         raise TypeError(
@@ -199,16 +198,13 @@ def correction_interval(
 
 @jit
 def _smooth(counts, alpha):
-    """Return smoothed probabilities ``[... classes]``: ``counts`` and ``alpha`` are those that `_aligned` returned."""
+    """Return the probabilities of `smooth` for ``counts`` and ``alpha`` as `_aligned` returns them."""
     return shares_of(counts + alpha)
 
 
 @jit
 def _correction(counts, alpha):
-    """Return the lower and the upper ends ``[... classes]`` of the intervals of `correction_interval`.
-
-    ``counts`` and ``alpha`` are those that `_aligned` returned.
-    """
+    """Return the ends of the intervals of `correction_interval`, for ``counts`` and ``alpha`` as of `_aligned`."""
     share = shares_of(counts)
     moved = _moved(counts, alpha)
     total = sum_in_order(counts, keepdims=True)  # 0 for an empty leaf, whose interval is [0, 1]
@@ -229,10 +225,7 @@ def _moved(counts, alpha):
 
 
 def _aligned(counts, prior: BetaPrior | DirichletPrior):
-    """Return ``counts`` as floats, and the parameters of ``prior`` with axes that broadcast against the counts.
-
-    Raises a ValueError if the counts or the prior are invalid, or do not fit each other.
-    """
+    """Return ``counts`` and the parameters of ``prior`` as floats that broadcast, or raise an error if they cannot."""
     counts = checked_counts(counts)
     warn_of_fractions(counts)
     alpha = checked_concentration(prior)
@@ -248,7 +241,7 @@ def _aligned(counts, prior: BetaPrior | DirichletPrior):
             "such as a prior for each of [trees] and counts [trees leaves classes]."
         )
     alpha = alpha.reshape(*axes, *[1] * (len(shape) - 1 - len(axes)), shape[-1])
-    dtype = np.promote_types(float_dtype(counts), np.float32)
+    dtype = np.promote_types(float_dtype(counts), np.float32)  # as in `_fit`
     return counts.astype(dtype), alpha.astype(dtype)
 
 
@@ -291,8 +284,8 @@ def fit_beta_prior(
     -------
     BetaPrior
         ``alpha``, ``beta`` and ``status`` ``[...]``. The status is CONCENTRATED, with α + β = 2¹⁰⁰ for ∞, if all
-        proportions are equal, or by ``marginal`` if no finite prior is more likely than one probability for all leaves.
-        It is PURE, with α = β = 0, if all leaves are pure, by moments and ``marginal``.
+        proportions are equal. By ``marginal`` it is so too if no finite prior is more likely than one probability for
+        all leaves. It is PURE, with α = β = 0, if all leaves are pure, by moments and ``marginal``.
 
     Raises
     ------
@@ -359,10 +352,7 @@ def fit_dirichlet_prior(
 
 
 def _fit(counts, method: Method, clip: float):
-    """Return the α ``[... classes]`` that `fit_dirichlet_prior` fits, and its status ``[...]``.
-
-    The fit runs on the host in float64, unless the counts are traced. Raises a ValueError if an argument is invalid.
-    """
+    """Return the α ``[... classes]`` that `fit_dirichlet_prior` fits, and its status ``[...]``, for its arguments."""
     check_class_axis(counts)
     check_one_of("method", method, METHODS)
     if np.ndim(counts) < 2:
@@ -377,7 +367,7 @@ def _fit(counts, method: Method, clip: float):
     warn_of_fractions(counts)
     dtype = jnp.result_type(float)
     if isinstance(counts, jax.Array):
-        dtype = np.promote_types(float_dtype(counts), np.float32)  # half a float cannot hold the largest priors
+        dtype = np.promote_types(float_dtype(counts), np.float32)  # half precision cannot hold `INFINITE_WEIGHT`
     if not is_concrete(counts):
         return _fit_traced(jnp.asarray(counts, dtype), method, clip)
     # On the host in float64 whenever values are known: float32 would lose digits where α + β is large.
@@ -386,10 +376,7 @@ def _fit(counts, method: Method, clip: float):
 
 
 def _fit_on_host(counts: np.ndarray, method: Method, clip: float):
-    """Return α ``[... classes]`` and its status ``[...]``, fitted on the host to ``counts [... leaves classes]``.
-
-    Raises a ValueError if a tree has no leaf with instances.
-    """
+    """Return α ``[... classes]`` and its status ``[...]``, fitted on the host to ``counts [... leaves classes]``."""
     if n_empty := int(np.sum(counts.sum(axis=(-2, -1)) == 0)):
         raise ValueError(
             f"{'a tree has' if n_empty == 1 else f'{n_empty} trees have'} no leaf with instances (counts of shape "
@@ -412,10 +399,8 @@ def _fit_traced(counts, method: Method, clip: float):
 
 
 def _distinct(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct leaves among ``counts [leaves classes]`` of a tree, and how often each occurs.
-
-    If a count is fractional, or 2**31 or more, all leaves are returned as they are, each of them once.
-    """
+    """Return the distinct leaves among ``counts [leaves classes]`` of a tree, and how often each occurs."""
+    # Counts that are fractional or large are not joined: each leaf is returned once.
     if not np.all(counts == np.rint(counts)) or counts.max(initial=0) >= 2**31:
         return counts, np.ones(len(counts))
     rows, index = distinct_rows(counts.astype(np.int64))
@@ -430,9 +415,9 @@ def _fit_leaves(counts, times, method: Method, clip: float, xp: ModuleType):
     fits_proportions = method in ("weighted_mle", "on_leaves")
     by_size = not method.startswith("on_leaves")
     leaves = leaves_of(counts, times, by_size=by_size, clip=clip if fits_proportions else None, xp=xp)
-    # Three cases have no finite optimum, and no search: all proportions equal, all leaves pure, no leaf.
+    # Three cases have no finite optimum, and no search: all proportions equal, all leaves pure, no leaf. Likelihoods of
+    # proportions clip zeros, so they have a finite optimum for pure leaves too.
     concentrated = leaves.equal
-    # Likelihoods of proportions clip zeros, so they have a finite optimum for pure leaves too.
     pure = xp.zeros_like(leaves.pure) if fits_proportions else leaves.pure & ~leaves.equal
     active = ~(concentrated | pure | leaves.empty)
     total = _moments(leaves, active, xp)
@@ -448,10 +433,11 @@ def _fit_leaves(counts, times, method: Method, clip: float, xp: ModuleType):
     else:
         alpha = leaves.mean * total[..., None]
         converged = xp.ones_like(active)
-    alpha = xp.where(active[..., None], alpha, 0.0)
+    alpha = xp.where(active[..., None], alpha, 0.0)  # no weight, if all leaves are pure
     alpha = xp.where(concentrated[..., None], INFINITE_WEIGHT * leaves.raw_mean, alpha)
     alpha = xp.where(leaves.empty[..., None], 0.0, alpha)
     status = xp.where(converged, int(PriorStatus.FITTED), int(PriorStatus.NOT_CONVERGED))
+    # Later outcomes replace earlier ones: leaves that are all empty count as equal too.
     for is_outcome, name in ((pure, "PURE"), (concentrated, "CONCENTRATED"), (leaves.empty, "EMPTY")):
         status = xp.where(is_outcome, int(PriorStatus[name]), status)
     return alpha, status.astype("int32")
@@ -459,6 +445,7 @@ def _fit_leaves(counts, times, method: Method, clip: float, xp: ModuleType):
 
 def _moments(leaves: Leaves, active, xp: ModuleType):
     """Return the sum κ of a prior's parameters by the method of moments, ``[...]``; 1 for trees not ``active``."""
+    # κ = (Σ_c μ_c (1 - μ_c) - between)/between, of which the numerator is within.
     between, within = spreads(leaves, xp)
     tiny = math.exp(-18)  # the lower end of the bracket of κ, whose log is `LOWEST` of `_likelihood`
     return xp.where(active, xp.maximum(within / xp.where(active & (between > 0), between, 1.0), tiny), 1.0)

@@ -1,7 +1,7 @@
 """Forests smoothed by the prior of each tree, and two combiners that smooth.
 
-`smooth_forest` adds the prior to the counts. `SmoothedMean` answers the same and leaves the counts as they are.
-`MemberSmoothing` fits a prior to the leaves that one instance reaches.
+`smooth_forest` adds the prior to the counts. `SmoothedMean` leaves them as they are, and answers as the mean of the
+smoothed forest does. `MemberSmoothing` fits a prior to the leaves that one instance reaches.
 """
 
 import dataclasses
@@ -77,16 +77,16 @@ def smooth_forest(
 ) -> Forest:
     """Return the forest with a prior added to the counts of its leaves.
 
-    Relative frequencies of the new counts are the smoothed probabilities (n_c + α_c)/(n + Σα). So `Mean` averages
-    smoothed trees; for a single tree it answers with the paper's corrected leaves.
+    Relative frequencies of the new counts are the smoothed probabilities (n_c + α_c)/(n + Σα), for the counts n_c of a
+    leaf, their sum n and the prior's parameters α_c. So `Mean` averages smoothed trees.
 
     Parameters
     ----------
     forest
         The forest.
     prior
-        ``"tree"`` or ``"forest"``: the prior is fitted by `fit_forest_prior`. Or a fitted prior, with ``alpha``
-        ``[trees classes]`` or ``[classes]`` (of a `BetaPrior` ``[trees]`` or a number).
+        ``"tree"`` or ``"forest"``: fitted here, as by `fit_forest_prior` at this level. Or a fitted prior, with
+        ``alpha`` ``[trees classes]`` or ``[classes]`` (of a `BetaPrior` ``[trees]`` or a number).
     method, clip
         The method of the fit, and the stand-in for proportions of 0, as for `fit_dirichlet_prior`; not read if a prior
         is given.
@@ -105,16 +105,14 @@ def smooth_forest(
     Warns
     -----
     PriorWarning
-        If a prior that is fitted here smooths nothing (PURE), gives the same probabilities to leaves that differ
-        (CONCENTRATED), or is not as exact as it should be (NOT_CONVERGED). The status of `fit_forest_prior` names the
-        trees.
+        If a prior that is fitted here smooths nothing (PURE), makes leaves that differ equal (CONCENTRATED), or is
+        inexact (NOT_CONVERGED). The status of `fit_forest_prior` names the trees.
 
     Notes
     -----
-    Meant for the mean of frequencies. Other combiners take the prior for instances that were seen. Combiners that read
-    the size of a leaf (plausibility, pooling) find it larger by Σα, which is 2¹⁰⁰ where the status is CONCENTRATED.
-    `SmoothedMean` leaves the counts as they are. Where instances in empty leaves are routed on and their leaves summed,
-    the prior is added for every leaf that they reach.
+    Meant for the mean of frequencies. Other combiners take the prior for instances that were seen: to those that read
+    the size of a leaf (plausibility, pooling) it is larger by Σα, which is 2¹⁰⁰ where the status is CONCENTRATED. Where
+    instances in empty leaves are routed on and their leaves summed, the prior is added for every leaf that they reach.
 
     References
     ----------
@@ -124,7 +122,7 @@ def smooth_forest(
     if isinstance(prior, str):
         prior = fit_forest_prior(forest, level=prior, method=method, clip=clip)
         _warn_of_status(forest, prior)
-    else:  # as the fit does
+    else:  # as a fit does, too
         warn_of_fractions(forest.count_table)
     alpha = checked_concentration(prior)
     shapes = ((forest.n_classes,), (forest.n_trees, forest.n_classes))
@@ -138,6 +136,7 @@ def smooth_forest(
     table, forks = forest.count_table, forest.trees.forks
     fork_counts = forest.fork_counts
     if forks is not None:
+        # A fork's node may answer in place of its empty leaves, so it gets the prior, too: once, leaves summed before.
         counts_at_forks = fork_counts
         if counts_at_forks is None:
             counts_at_forks = counts_of_forks(forest.trees, forest.count_table[forest.code])
@@ -167,14 +166,12 @@ _OUTCOMES = {
 
 
 def _warn_of_status(forest: Forest, prior: DirichletPrior) -> None:
-    """Warn (PriorWarning) if fitted priors of a forest do not smooth well.
-
-    There is a warning for each status, which names the number of priors. Traced priors and forests are not looked at.
-    """
+    """Warn (PriorWarning), once for each status, if fitted priors of a forest do not smooth well; not if traced."""
     if not is_concrete(prior.status, forest.count_table):
         return
     status = np.atleast_1d(np.asarray(prior.status)).copy()
     if np.any(status == PriorStatus.CONCENTRATED):
+        # The leaves by prior: those of a tree, or of the whole forest.
         counts = np.asarray(forest.counts, np.float64).reshape(len(status), -1, forest.n_classes)
         size = counts.sum(axis=-1, keepdims=True)
         share = np.divide(counts, size, out=np.full_like(counts, np.nan), where=size > 0)
@@ -296,10 +293,7 @@ class MemberSmoothing(Combiner[Answer]):
         return counts.astype(float_dtype(counts))
 
     def finish(self, stat: Num[Array, "... trees classes"]) -> Answer:
-        """Return the answer of the mean probabilities of leaves that are smoothed by a prior fitted to these leaves.
-
-        ``stat`` has the counts of the leaves of all trees, NaN where a tree is masked.
-        """
+        """Return the answer of the mean probabilities of leaves that are smoothed by a prior fitted to these leaves."""
         # Masked trees come as NaN; as empty leaves they have no weight in the fit.
         is_present = ~jnp.isnan(stat).any(axis=-1)
         counts = jnp.where(is_present[..., None], stat, 0.0)

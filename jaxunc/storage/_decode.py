@@ -69,10 +69,9 @@ TABLES: dict[Any, type] = {LeafMoments: LeafTable, LeafScales: ScaleTable}
 class Decoder:
     """A maker of objects from a document, JSON whose nodes each describe a value (`jaxunc.storage` lists the nodes).
 
-    ``arrays`` is {name: array} of the file; ``trusted`` are a user's classes and functions that nodes may name. If
-    ``estimator`` is a function, which loads the file's estimator, the node of an estimator becomes a `StoredEstimator`.
-    But estimators of transduction, and those with a pipeline, are made whole. In methods ``depth`` is the number of
-    nodes that enclose a node.
+    ``arrays`` is {name: array} of the file; ``trusted`` are a user's classes and functions that nodes may name. With
+    ``estimator``, a function that loads the file's estimator, an estimator's node becomes a `StoredEstimator`, unless
+    the estimator is transductive or has a pipeline. In methods ``depth`` is the number of nodes that enclose a node.
     """
 
     def __init__(
@@ -82,10 +81,10 @@ class Decoder:
         self._trusted = tuple(trusted)
         self._estimator_of_file = estimator
         self._on_device: dict[str, Any] = {}  # arrays of JAX that were made so far, by name
-        self._unchecked: list[Trees] = []  # trees that no forest has been found for so far
+        self._unchecked: list[Trees] = []  # trees without a forest so far
 
     def whole(self, node: Any) -> Any:
-        """Return the object that a document's outermost node describes; also check trees without a forest."""
+        """Return the object that a document's outermost node describes, after a check of trees without a forest."""
         value = self.value(node)
         for trees in self._unchecked:
             check_trees(trees)
@@ -99,7 +98,7 @@ class Decoder:
             raise ValueError(f"its document is nested more than {DEEPEST} deep.")
         if not isinstance(node, dict):
             raise _no_node(node)
-        # The keys have to match exactly, so that nothing in a file is passed over.
+        # All keys have to match, so that nothing in a file is passed over.
         node_keys = set(node)
         for keys, make in self._makers().items():
             if node_keys == set(keys):
@@ -139,7 +138,7 @@ class Decoder:
         return {name: self.value(node, depth) for name, node in nodes.items()}
 
     def _map(self, node: Any, depth: int) -> dict[Any, Any]:
-        """Return a node's dict, whose keys may be numbers, too; raise a ValueError for any other key."""
+        """Return a node's dict, whose keys are strings or numbers; raise a ValueError for any other key."""
         pairs = self._list(node["map"], depth)
         for pair in pairs:
             is_pair = isinstance(pair, tuple) and len(pair) == 2
@@ -170,10 +169,7 @@ class Decoder:
         return float(node["float"])
 
     def _json(self, node: Any, depth: int) -> tuple:
-        """Return a node's tuple of texts and numbers, which an array of bytes holds as JSON.
-
-        Raises a ValueError if the array does not hold such a tuple.
-        """
+        """Return the texts and numbers that a node's array of bytes holds as JSON; refuse others with a ValueError."""
         array = self._host_array({"array": node["json"]})
         if array.dtype != np.uint8 or array.ndim != 1:
             raise _no_node(node)
@@ -190,16 +186,16 @@ class Decoder:
 
         Raises a ValueError for entries that are neither texts nor numbers nor None.
         """
-        values = self.value(node["labels"], depth)
+        labels = self.value(node["labels"], depth)
         dtype = node["dtype"]
-        are_labels = isinstance(values, tuple) and all(isinstance(label, str | int | float | None) for label in values)
+        are_labels = isinstance(labels, tuple) and all(isinstance(label, str | int | float | None) for label in labels)
         if not are_labels or not isinstance(dtype, str):
             raise _no_node(node)
         if dtype == "O":
             # The None, cut off again, keeps NumPy from making numbers or further axes of the labels.
-            return np.array([*values, None], object)[:-1]
-        array = np.array(values)
-        if array.ndim != 1 or (array.size and array.dtype.kind != "U"):
+            return np.array([*labels, None], object)[:-1]
+        array = np.array(labels)
+        if array.ndim != 1 or (array.size and array.dtype.kind != "U"):  # no labels at all are an array of floats
             raise _no_node(node)
         return array.astype(np.str_)
 
@@ -232,6 +228,7 @@ class Decoder:
         """Return what `bind_vote` makes of a node's forest and settings."""
         settings = self.value(node["settings"], depth)
         common_names = {"max_trees", "criterion", "population", "prior"}
+        # The criterion "optimal" promises a disagreement, the others a confidence.
         possible_names = (common_names | {"confidence"}, common_names | {"disagreement"})
         if not isinstance(settings, dict) or set(settings) not in possible_names:
             raise _no_node(node)
@@ -241,10 +238,7 @@ class Decoder:
         return bind_vote(self._value_of(Forest, node["vote"], depth), **settings)
 
     def _estimator(self, node: Any, depth: int) -> Any:
-        """Return a node's estimator; a `StoredEstimator` if the decoder has a function that loads the file's estimator.
-
-        Estimators of transduction, and those with a pipeline, are returned whole.
-        """
+        """Return a node's estimator: a `StoredEstimator` if one is asked for and it answers by its forest alone."""
         name = node["estimator"]
         fitted = self._dict(node["fitted"], depth)
         has_pipeline = "transformers" in fitted  # which needs scikit-learn to answer
@@ -302,8 +296,7 @@ def module_of(cls: type, fields: dict[str, Any]) -> Any:
 def _check_fields(cls: type, fields: dict[str, Any], names: set[str], hints: dict[str, Any]) -> dict[str, Any]:
     """Return ``fields``, {field: value} of an instance of ``cls``, with arrays of JAX where the class has only these.
 
-    ``names`` are all fields of the class, and ``hints`` is {field: annotation}. Raises a ValueError unless these fields
-    are there, with values of their types.
+    ``hints`` is {field: annotation}. Raises a ValueError unless the fields are ``names``, with values of their types.
     """
     if set(fields) != names:
         raise ValueError(
@@ -318,18 +311,15 @@ def _check_fields(cls: type, fields: dict[str, Any], names: set[str], hints: dic
 
 
 def _parts_of_regressor(cls: type, fields: dict[str, Any]) -> Any:
-    """Return the instance of ``cls``, a class of parts of regressors, that has ``fields``, {field: value}.
-
-    Raises a ValueError unless the fields are sound.
-    """
-    tuple_class: Any = TABLES.get(cls, cls)
+    """Return the part of a regressor of class ``cls`` that has ``fields``; raise a ValueError unless they are sound."""
+    tuple_class: Any = TABLES.get(cls, cls)  # the other classes are named tuples themselves
     fields = LATER_FIELDS.get(cls, {}) | fields
     fields = _check_fields(cls, fields, set(tuple_class._fields), typing.get_type_hints(tuple_class))
     value = tuple_class(**fields)
     if cls in TABLES:
         return cls.of(value)
     if cls is NumberLaw:
-        check_law(value)  # which also checks its strata and its map of targets
+        check_law(value)  # which also checks its strata and its map of targets, the two classes that are left
     elif cls is TargetBins:
         check_bins(value)
     return value
@@ -338,8 +328,7 @@ def _parts_of_regressor(cls: type, fields: dict[str, Any]) -> Any:
 def _as_jax(part: Any, hint: Any) -> Any:
     """Return the value ``part`` of a field: a NumPy array as an array of JAX if the annotation ``hint`` asks for one.
 
-    Any other value is returned unchanged. So an object can be loaded whose arrays `jax.device_get` had made NumPy's
-    when it was saved.
+    So an object can be loaded whose arrays `jax.device_get` had made NumPy's when it was saved.
     """
     if not isinstance(part, np.ndarray) or part.dtype.kind not in "biuf" or _suits(part, hint):
         return part
@@ -375,8 +364,8 @@ def _check_combiner(combiner: Combiner) -> None:
     parameters = inspect.signature(type(combiner)).parameters
     arguments = {name: getattr(combiner, name) for name in parameters if hasattr(combiner, name)}
     for parameter in parameters.values():
-        is_needed = parameter.default is parameter.empty and parameter.name not in arguments
-        if parameter.kind is parameter.VAR_KEYWORD or is_needed:
+        lacks_argument = parameter.default is parameter.empty and parameter.name not in arguments
+        if parameter.kind is parameter.VAR_KEYWORD or lacks_argument:
             return
     remade = type(combiner)(**arguments)  # the constructor checks values
     if _form(combiner) != _form(remade):
@@ -395,7 +384,7 @@ def _form(combiner: Combiner) -> tuple[Any, list[tuple[tuple[int, ...], str]]]:
 def _suits(value: Any, hint: Any) -> bool:
     """Return whether a value, with its entries, is of the type that the annotation ``hint`` names.
 
-    An int may stand for a float. Annotations that are not understood accept every value.
+    An int may stand for a float. Annotations that are not understood fit every value.
     """
     origin = typing.get_origin(hint)
     args = typing.get_args(hint)
@@ -413,15 +402,14 @@ def _suits(value: Any, hint: Any) -> bool:
     if origin is dict:
         key_hint, value_hint = args
         return isinstance(value, dict) and all(_suits(k, key_hint) and _suits(v, value_hint) for k, v in value.items())
-    if isinstance(origin, type):  # a class that is generic in what it answers
+    if isinstance(origin, type):  # a generic class, such as Combiner[Any]: its arguments are not checked
         return isinstance(value, origin)
     if hint is float:
         return isinstance(value, float | int) and not isinstance(value, bool)  # a bool is an int in Python
     if hint is int or hint is bool:
         return type(value) is hint
-    if isinstance(hint, type) or (inspect.isclass(hint) and issubclass(hint, AbstractArray)):
-        return isinstance(value, hint)
-    return True
+    is_class = isinstance(hint, type) or (inspect.isclass(hint) and issubclass(hint, AbstractArray))
+    return not is_class or isinstance(value, hint)
 
 
 def _describe(value: Any) -> str:
@@ -439,7 +427,8 @@ class StoredEstimator:
     """
 
     def __init__(self, name: str, fitted: dict[str, Any], estimator: Callable[[], Any]):
-        unread = {"chosen"} if name == REGRESSOR else {"chosen", "sample"}  # no answer of this class reads them
+        # No answer of this class reads these two; a regressor has no sample, and is refused with one.
+        unread = {"chosen"} if name == REGRESSOR else {"chosen", "sample"}
         fitted = {key: part for key, part in fitted.items() if key not in unread}
         if name == REGRESSOR:
             self.bound_: Any = law_of(check_fitted_numbers(name, fitted))

@@ -31,8 +31,8 @@ LONG = 64
 class Encoder:
     """A maker of a document's nodes, JSON that describes values; its ``arrays`` are those of all values, by name.
 
-    The name of an array is its path from the saved object: the names of the fields that lead to it, such as
-    ``forest.trees.child``. Without ``owns`` nodes must not name classes and functions of a user.
+    An array's name is its path from the saved object, the fields that lead to it, such as ``forest.trees.child``.
+    Without ``owns`` nodes must not name a user's classes and functions.
     """
 
     def __init__(self, *, owns: bool = True) -> None:
@@ -42,10 +42,9 @@ class Encoder:
         self._objects: list[Any] = []  # these objects, kept alive so that no later array gets the same identity
 
     def node(self, value: Any, path: str) -> Any:
-        """Return the node that describes a value.
+        """Return the node that describes a value; raise a TypeError, with ``path``, if it has no place in a file.
 
-        ``path`` leads from the saved object to the value; it is "" for the object itself. Raises a TypeError, which has
-        the path, for a value that has no place in a file.
+        ``path`` leads from the saved object to the value; it is "" for the object itself.
         """
         if value is None or isinstance(value, bool | str):
             return value
@@ -76,10 +75,7 @@ class Encoder:
         return self._container(value, path)
 
     def _part_of_regressor(self, value: Any, path: str) -> Any:
-        """Return the node of a named tuple of a regressor, such as its law.
-
-        Raises a TypeError for a map of targets by functions that have no names in files.
-        """
+        """Return the node of a part of a regressor; raise a TypeError for a `TargetMap` of functions without names."""
         if isinstance(value, TargetMap) and value.functions is not None:
             raise TypeError(
                 "a file holds no code, and the TransformedTargetRegressor has functions that it cannot name; it "
@@ -100,7 +96,7 @@ class Encoder:
             return {type(value).__name__: entries}
         if type(value) is dict and all(isinstance(key, str) for key in value):
             return {"dict": self._nodes(value, path)}
-        if type(value) is dict:  # such as class weights by label
+        if type(value) is dict:  # with keys of other types, such as class weights by label
             return {"map": [self._container(pair, path) for pair in value.items()]}
         raise TypeError(
             f"{path or 'x'} is a {type(value).__name__}, which has no place in a file. Saved are trees, "
@@ -122,7 +118,7 @@ class Encoder:
         """Return the node of a scorer with settings: its function's name, its arguments and its keywords."""
         function = value.func
         keywords = value.keywords
-        if isinstance(function, ChosenScorer):
+        if isinstance(function, ChosenScorer):  # it holds the scorer, and some of the settings
             keywords = {**function.keywords, **keywords}
             function = function.func
         return {
@@ -137,7 +133,7 @@ class Encoder:
         ``known`` is {name: class or function} of the library's.
         """
         name = name_of(part, known)
-        if not self._owns and ":" in name:
+        if not self._owns and ":" in name:  # only a user's have a colon: "module:name"
             raise TypeError(
                 f"{name} is your own: a state of arrays and texts, which skops and its like write, cannot hold it. "
                 f"jaxunc.save keeps it by its name, for jaxunc.load(path, known=[{name.rpartition(':')[2]}]); pickle "
@@ -148,14 +144,14 @@ class Encoder:
     def _array(self, value: Any, path: str) -> Any:
         """Return the node of an array: the name under which it is stored, or the entries of one of texts or objects.
 
-        Raises a TypeError, which has the path, for traced arrays, and for dtypes that are not in `PLAIN`.
+        Raises a TypeError, with the path, for traced arrays, and for dtypes that are not in `PLAIN`.
         """
         if not is_concrete(value):
             raise TypeError(f"{path or 'x'} is traced; save it outside of jit, grad and vmap.")
         if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
             labels = self._container(tuple(value.ravel().tolist()), path)
             return {"labels": labels, "dtype": value.dtype.str if value.dtype.kind == "U" else "O"}
-        if getattr(value.dtype, "name", "key") not in PLAIN:
+        if getattr(value.dtype, "name", "key") not in PLAIN:  # dtypes of random keys have no name
             raise TypeError(f"{path or 'x'} is an array of {value.dtype}; files hold {sorted(PLAIN)}.")
         # By identity: an array that several fields share is stored once, and shared again when it is loaded.
         name = self._names.get(id(value))
@@ -165,7 +161,7 @@ class Encoder:
         return {"array": name, "on": "host"} if isinstance(value, np.ndarray) else {"array": name}
 
     def _keep(self, array: np.ndarray, path: str) -> str:
-        """Add an array to ``arrays``; return its name: ``path``, or "array" for "", with underscores if it is taken."""
+        """Add an array to ``arrays`` by a new name, and return it: ``path``, or "array" for "", perhaps with "_"s."""
         name = path or "array"
         while name in self.arrays:
             name += "_"

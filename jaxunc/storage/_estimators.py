@@ -46,7 +46,7 @@ TRUSTED = (
     "sklearn.compose._column_transformer.make_column_selector",
 )
 """Types in scikit-learn's transformers that are trusted, besides those that skops trusts (estimators, arrays, …)."""
-_LEAST = (0, 13)  # oldest version of skops that checks all types that a file names
+_LEAST = (0, 13)  # the oldest version of skops that checks all types in a file
 Steps = list[tuple[str, Any]]  # a pipeline's transformers by name, in order, without the model in the last step
 
 
@@ -54,8 +54,8 @@ def _write_steps(steps: Steps, last: str) -> dict[str, Any]:
     """Return a pipeline's transformers ``steps``, and the name ``last`` of its last step, as a dict for a file.
 
     The entry "skops" is an archive that skops writes, as an array of bytes. "steps" describes each transformer, "types"
-    names the types in them that neither skops nor `TRUSTED` trusts, and "last" is ``last``. Raises a TypeError if skops
-    cannot write the transformers, or a type in them has no name by which it could be found again.
+    names the types in them that neither skops nor `TRUSTED` trusts. Raises a TypeError if skops cannot write the
+    transformers, or a type in them has no name by which it could be found again.
     """
     writer = _skops()
     try:
@@ -66,7 +66,7 @@ def _write_steps(steps: Steps, last: str) -> dict[str, Any]:
             f"the pipeline's steps {[name for name, _ in steps]} cannot be written by skops ({type(error).__name__}: "
             f"{str(error)[:200]}); pickle or joblib keep the whole estimator, for those who trust its file."
         ) from error
-    if unnamed := [name for name in types if "<" in name]:
+    if unnamed := [name for name in types if "<" in name]:  # "<locals>" or "<lambda>"
         raise TypeError(
             f"the pipeline holds {unnamed[0]}, which has no name by which it could be found again: define it at the "
             "top of a module. Or keep the whole estimator by pickle or joblib, for those who trust its file."
@@ -76,10 +76,10 @@ def _write_steps(steps: Steps, last: str) -> dict[str, Any]:
 
 
 def _read_steps(parts: Any, trusted: Iterable[Any]) -> tuple[Steps, str]:
-    """Return the transformers and the name of the last step of a pipeline, from the dict that `_write_steps` made.
+    """Return a pipeline's transformers and the name of its last step, from ``parts``, the dict of `_write_steps`.
 
-    Raises a ValueError if the dict, ``parts``, is damaged. It is also raised for a type that skops does not trust, and
-    that is neither in `TRUSTED` nor in the user's list ``trusted``.
+    Raises a ValueError if the dict is damaged, and for a type that skops does not trust and that is neither in
+    `TRUSTED` nor in the user's list ``trusted``.
     """
     types_by_key: dict[str, Any] = {"skops": np.ndarray, "steps": tuple, "last": str, "types": tuple}
     if not isinstance(parts, dict) or any(not isinstance(parts.get(name), kind) for name, kind in types_by_key.items()):
@@ -97,17 +97,13 @@ def _read_steps(parts: Any, trusted: Iterable[Any]) -> tuple[Steps, str]:
                 f"them, import them and pass them: jaxunc.load(path, known=[{', '.join(class_names)}]), or known= of "
                 "predict_files."
             )
-        steps = reader.loads(content, trusted=types)
+        steps = reader.loads(content, trusted=types)  # all of them were found in `TRUSTED` or ``trusted``
     except ValueError:
         raise
     except Exception as error:  # damaged bytes may make the reader raise any error
         raise ValueError(f"the file's pipeline is damaged: {type(error).__name__}: {str(error)[:200]}") from error
     are_pairs = isinstance(steps, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in steps)
-    if (
-        not are_pairs
-        or not steps
-        or any(type(name) is not str or not hasattr(step, "transform") for name, step in steps)
-    ):
+    if not (are_pairs and steps and all(type(name) is str and hasattr(step, "transform") for name, step in steps)):
         raise ValueError("the file's pipeline holds no transformers.")
     return steps, parts["last"]
 
@@ -160,7 +156,7 @@ def parts_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
     params = {name: _param(parameter) for name, parameter in value.get_params(deep=False).items()}
     if is_model(value):
         return {"params": params, "fitted": {}}
-    # A fit that was interrupted leaves only some of these attributes.
+    # Two attributes, since a fit that was interrupted may leave only the first.
     attribute_of_fit = "law_" if type(value).__name__ == REGRESSOR else "classes_"
     check_is_fitted(value, (attribute_of_fit, "bound_"))
     value._check_parameters()  # what this refuses, reading the file would refuse
@@ -185,8 +181,8 @@ def parts_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
 def _param(part: Any) -> Any:
     """Return the value ``part`` of an estimator's parameter as files keep it.
 
-    A pipeline, a frozen estimator or a model of a transformed target becomes the forest in it. Forests, models of
-    libraries other than scikit-learn, callbacks and generators of random numbers become None.
+    A pipeline, a frozen estimator or a model of a transformed target becomes the model in it. This library's forests,
+    models of others than scikit-learn, callbacks and generators of random numbers become None.
     """
     if isinstance(part, FrozenEstimator | Pipeline | TransformedTargetRegressor):
         part = estimators.without_transform(part)[0].forest  # fitted steps are kept apart
@@ -208,9 +204,9 @@ def _last_step(model: Any) -> str:
 def restore(name: Any, params: dict[str, Any], fitted: dict[str, Any], trusted: Iterable[Any] = ()) -> Any:
     """Return the estimator that a file describes: an instance of the class ``name``, fitted if it is the library's.
 
-    ``params`` and ``fitted`` are the parameters and the fitted attributes that `parts_of` returned for the file.
-    ``trusted`` are types that a pipeline's transformers may hold, besides scikit-learn's. Raises a ValueError if
-    parameters and attributes do not suit each other.
+    ``params`` and ``fitted`` are the parameters and the fitted attributes of `parts_of`. A pipeline's transformers may
+    hold the types ``trusted``, besides scikit-learn's. Raises a ValueError if parameters and attributes do not suit
+    each other.
     """
     params = update_algorithm(params)
     model_class: Callable = getattr(estimators, name) if name in ESTIMATORS else sklearn_class(name)
@@ -235,10 +231,7 @@ def restore(name: Any, params: dict[str, Any], fitted: dict[str, Any], trusted: 
 
 
 def _rename_steps(steps: Steps) -> Steps:
-    """Return a pipeline's transformers with distinct names: one that occurred before has its position appended.
-
-    In nested pipelines two transformers may have the same name.
-    """
+    """Return a nested pipeline's transformers with distinct names: one that occurred before gets its position added."""
     names = [name for name, _ in steps]
     return [(f"{name}-{i}" if name in names[:i] else name, step) for i, (name, step) in enumerate(steps)]
 
@@ -246,7 +239,7 @@ def _rename_steps(steps: Steps) -> Steps:
 def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
     """Make ``model``, an estimator of class ``name``, fitted by the attributes ``fitted`` that `parts_of` returned.
 
-    Raises a ValueError if the attributes do not suit each other, or the model's parameters.
+    Raises a ValueError if the attributes do not suit each other or the model's parameters.
     """
     raw = bool(vars(model).get("_steps"))
     chosen = fitted.pop("chosen", None)
@@ -255,10 +248,10 @@ def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
         absent_attributes = {"forest_": None, "oob_distribution_": None, "coverage_by_value_": None}
         vars(model).update(absent_attributes | check_fitted_numbers(name, fitted, raw=raw))
         model.bound_ = law_of(vars(model))
-        # Earlier files of regressors lack them.
+        # Earlier files of regressors lack the settings of the fit: those of the parameters stand in.
         model._chosen = model._choices() if chosen is None else _check_choices(name, model, chosen)
         return
-    sample = fitted.pop("sample", None)  # which `check_fitted` does not know
+    sample = fitted.pop("sample", None)  # `check_fitted` does not know it
     if isinstance(chosen, dict):
         chosen = update_algorithm(chosen)
     fitted = check_fitted(name, fitted, raw=raw)
@@ -295,12 +288,12 @@ def _check_choices(name: str, model: Any, chosen: Any) -> dict[str, Any]:
         if parameters:
             # A new model checks the values that its parameters had in the fit.
             type(model)(**parameters)._check_parameters()
-        elif not all(
-            value in ("float32", "float64") if key == "dtype" else isinstance(value, bool)
-            for key, value in chosen.items()
-        ):
+        else:
             # Settings that are no parameters, such as whether NaN is allowed, are bools, but for the type of numbers.
-            raise broken(name, "choices")
+            for key, value in chosen.items():
+                is_sound = value in ("float32", "float64") if key == "dtype" else isinstance(value, bool)
+                if not is_sound:
+                    raise broken(name, "choices")
     except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"the file's {name} has a parameter that it does not take: {error}") from error
     return chosen
@@ -309,22 +302,22 @@ def _check_choices(name: str, model: Any, chosen: Any) -> dict[str, Any]:
 def _sample_of(name: str, parts: Any, classes: np.ndarray) -> Presorted:
     """Return the sorted training set of a transductive estimator from ``parts``, the "sample" of `parts_of`.
 
-    ``parts`` has the columns, the labels of the classes, and each row's class and values. ``name`` is the estimator's
-    class, ``classes`` are the labels that the file gives it. Raises a ValueError if a part is absent or not sound.
+    ``classes`` are the labels that the file gives the estimator, which is of class ``name``. Raises a ValueError if a
+    part is absent or not sound.
     """
     try:
         columns = parts["columns"]
-        label = np.asarray(parts["label"])  # the class of each row
+        class_code = np.asarray(parts["label"])  # position of each row's class among the labels
         values = np.asarray(parts["values"], np.float32)
         labels = tuple(parts["labels"])
-        fits = values.shape == (len(label), columns.number) and label.dtype.kind == "i" and len(labels) >= 2
+        fits = values.shape == (len(class_code), columns.number) and class_code.dtype.kind == "i" and len(labels) >= 2
         fits &= labels == tuple(classes.tolist())
     except (KeyError, TypeError, AttributeError) as error:
         raise broken(name, "sample") from error
-    if not fits or label.min(initial=0) < 0 or label.max(initial=0) >= len(labels) or np.isinf(values).any():
+    if not fits or class_code.min(initial=0) < 0 or class_code.max(initial=0) >= len(labels) or np.isinf(values).any():
         raise broken(name, "sample")
     # Codes of nominal columns are whole numbers; up to 2**24 float32 holds each.
     codes = values[:, columns.is_nominal]
     if np.any((codes < 0) | (codes > 2**24) | (codes != np.rint(codes))) or 0 in values.shape:
         raise broken(name, "sample")
-    return sorted_sample(columns, labels, label, values)
+    return sorted_sample(columns, labels, class_code, values)

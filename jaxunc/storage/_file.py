@@ -80,7 +80,7 @@ def read(path: str | Path) -> Content:
     """
     _check_path(path)
     try:
-        # Not mapped into memory: if the file is cut off meanwhile, access to missing pages would kill the process.
+        # Read, not mapped into memory: if a mapped file is cut off meanwhile, access to its pages kills the process.
         content = Path(path).read_bytes()
         arrays = load(content)
         document = document_of(path, (_metadata(content) or {}).get(KEY))
@@ -138,7 +138,7 @@ def _check_path(path: str | Path) -> None:
 def document_of(path: str | Path, text: str | None) -> dict[str, Any]:
     """Return the document that ``text`` holds as JSON; raise a ValueError if this version of jaxunc does not read it.
 
-    A file without a document has None for the text, which raises the error, too. ``path`` names the file in messages.
+    The error is also raised for None, of a file without a document. ``path`` names the file in messages.
     """
     if text is None:
         raise ValueError(f"{path} is a file of safetensors, but none of jaxunc: its header has no entry {KEY!r}.")
@@ -160,7 +160,7 @@ def document_of(path: str | Path, text: str | None) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> None:
-    """Raise a ValueError for a constant, such as NaN, that Python's reader of JSON takes, but JSON does not have."""
+    """Raise a ValueError for a constant that Python's reader of JSON takes, but JSON does not have, such as NaN."""
     raise ValueError(f"{name} is no JSON")
 
 
@@ -259,7 +259,7 @@ def _as_dict(node: Any) -> dict:
 
 def _tree_sizes(shapes: dict[str, tuple[tuple[int, ...], str]]) -> tuple[int | None, int | None]:
     """Return the numbers of trees and of nodes of a tree, by {name of an array: (shape, type)}; None without trees."""
-    # The children of nodes are an array [trees nodes].
+    # Each node's child is in an array [trees nodes], whose name ends with "child".
     shape = next((shape for name, (shape, _) in shapes.items() if name.endswith("child")), ())
     if len(shape) != 2:
         return None, None
@@ -273,11 +273,8 @@ def _steps(node: Any) -> tuple | None:
 
 
 def _within(node: Any, depth: int) -> Iterator[dict]:
-    """Yield all dicts within a document's node, itself first if it is a dict.
-
-    ``depth`` is the number of nodes around it; those deeper than 64 are passed over, to bound the recursion.
-    """
-    if depth > 64:
+    """Yield all dicts within a document's node, itself first if it is one; ``depth`` nodes enclose it."""
+    if depth > 64:  # deeper ones are passed over, to bound the recursion
         return
     parts: Any = ()
     if isinstance(node, dict):
@@ -313,5 +310,5 @@ def _kind(root: dict) -> str:
 
 def _combiner(root: dict) -> str | None:
     """Return the name of the combiner of the object that a document's root describes; None without one."""
-    node = root.get("combiner") or (root.get("fitted") or {}).get("combiner_")
-    return str(node["class"])[:100] if isinstance(node, dict) and "class" in node else None
+    node = _as_dict(root.get("combiner") or _as_dict(root.get("fitted")).get("combiner_"))
+    return str(node["class"])[:100] if "class" in node else None

@@ -45,8 +45,8 @@ def update_algorithm(params: dict[str, Any]) -> dict[str, Any]:
 def classes() -> dict[str, type]:
     """Return {name in files: class} of the library's classes that files may name; former names are keys, too."""
     combiner_classes = {}
-    for room in (combiners, decisions, regression, smoothing):
-        combiner_classes |= {name: part for name, part in vars(room).items() if _is_combiner(part)}
+    for module in (combiners, decisions, regression, smoothing):
+        combiner_classes |= {name: part for name, part in vars(module).items() if _is_combiner(part)}
     array_classes = (Forest, Trees, Forks, CountSet, Columns, Levels, LevelsOfYdf, LevelsOfCatBoost, AdditiveTrees)
     regressor_classes = (
         regression.LeafMoments,
@@ -67,7 +67,7 @@ def scorer_names() -> dict[str, Callable]:
 
 
 def name_of(part: Any, names: dict[str, Any]) -> str:
-    """Return the name in files of ``part``, a class or a function: of a user's it is ``module:name``.
+    """Return the name in files of ``part``, a class or a function: ``module:name`` if it is a user's.
 
     ``names`` is {name in files: class or function} of the library's. Raises a TypeError if ``part`` has no name by
     which it could be found again.
@@ -133,8 +133,8 @@ KEPT = (*ARRAYS, *OF_NUMBERS, "n_features_in_", "oob_score_", "forest_", "combin
 def check_fitted(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
     """Return ``fitted``, {fitted attribute: value} of a classifier of class ``name`` in a file, if it is sound.
 
-    Raises a ValueError unless the attributes are complete and suit each other. With ``raw`` a pipeline reads raw
-    columns, whose number may differ from that of the forest's columns.
+    Raises a ValueError unless the attributes are complete and suit each other. With ``raw`` the estimator is a
+    pipeline, whose raw columns may differ in number from the forest's.
     """
     if unknown := sorted(set(fitted) - set(KEPT)):
         raise ValueError(f"the file gives {name} the attributes {unknown[:5]}, which it does not have.")
@@ -158,17 +158,16 @@ def check_fitted(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dic
 def _check_kinds(name: str, fitted: dict[str, Any], required: set[str], kinds: dict[str, Any], *, raw: bool) -> int:
     """Return the number of columns that an estimator was fitted to, by ``fitted``, {fitted attribute: value} in a file.
 
-    ``name`` is the estimator's class; with ``raw`` a pipeline reads raw columns. Raises a ValueError unless the
-    attributes in ``required`` are present, and all have their types in ``kinds``. Names and types of columns must have
-    an entry for each column.
+    ``name`` is the estimator's class; with ``raw`` it is a pipeline. Raises a ValueError unless the attributes in
+    ``required`` are present, all have their types in ``kinds``, and each column has a name and a type if any has.
     """
     attributes = required | set(fitted)
-    if not raw:  # a pipeline that reads texts has no number of columns
+    if not raw:
         attributes.add("n_features_in_")
     for attribute in sorted(attributes):
         if not isinstance(fitted.get(attribute), kinds[attribute]):
             raise broken(name, attribute)
-    n_columns = fitted.get("n_features_in_", 1)
+    n_columns = fitted.get("n_features_in_", 1)  # a pipeline that reads a list of texts has no number of columns
     names = fitted.get("feature_names_in_")
     types = fitted.get("_raw_types")
     if isinstance(n_columns, bool) or n_columns < 1:
@@ -183,8 +182,8 @@ def _check_kinds(name: str, fitted: dict[str, Any], required: set[str], kinds: d
 def check_fitted_numbers(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
     """Return ``fitted``, {fitted attribute: value} of a regressor of class ``name`` in a file, if it is sound.
 
-    Raises a ValueError unless the attributes are complete and suit each other. With ``raw`` a pipeline reads raw
-    columns, whose number may differ from that of the trees' columns.
+    Raises a ValueError unless the attributes are complete and suit each other. With ``raw`` the estimator is a
+    pipeline, whose raw columns may differ in number from the trees'.
     """
     kinds: dict[str, Any] = {**OF_NUMBERS, "n_features_in_": int, "forest_": Forest}
     kinds |= {"feature_names_in_": np.ndarray, "_raw_types": tuple}
@@ -219,12 +218,12 @@ def _is_calibration(rows: np.ndarray | None, n_classes: int) -> bool:
         return True
     if rows.dtype != np.float32 or rows.ndim != 2 or rows.shape[1] not in (2, 3):
         return False
-    probability, classes, *weights = rows.T  # classes are floats, too, in one array of float32
-    are_probabilities = (probability >= 0) & (probability <= 1.001)
+    probability, classes, *weight = rows.T  # classes are floats, too, in one array of float32; the weight may be absent
+    are_probabilities = (probability >= 0) & (probability <= 1.001)  # rounding may exceed 1
     are_classes = (classes >= 0) & (classes < n_classes) & (classes % 1 == 0)
     if not np.all(are_probabilities & are_classes):
         return False
-    return all(bool(np.all((weight > 0) & np.isfinite(weight))) for weight in weights)
+    return all(bool(np.all((column > 0) & np.isfinite(column))) for column in weight)
 
 
 def has_forest(name: str) -> bool:

@@ -141,8 +141,7 @@ def load_answering(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
 def _decode(path: str | Path, known: Sequence[Any], estimator: Callable[[], Any] | None) -> Any:
     """Return the object in the file ``path``; raise a ValueError if the file is damaged.
 
-    ``known`` has a user's classes and functions that the file may name. With ``estimator``, a function that loads the
-    file's estimator whole, an estimator is returned as a `StoredEstimator`; with None it is returned whole.
+    ``known`` and ``estimator`` are the arguments ``trusted`` and ``estimator`` of `Decoder`.
     """
     check_collection("known", known, "a list of classes and functions")
     content = read(path)
@@ -189,10 +188,7 @@ def _encode(x: Any) -> dict[str, Any]:
 
 
 def _read(what: str, state: Any) -> Any:
-    """Return the object that `_encode` encoded in ``state``; ``what`` is the name of the state in messages.
-
-    Raises a ValueError if the state is damaged.
-    """
+    """Return the object that `_encode` encoded in ``state``; raise a ValueError, about ``what``, if it is damaged."""
     document = document_of(what, state["document"])
     arrays = dict(state["arrays"])
     if not all(isinstance(array, np.ndarray) for array in arrays.values()):
@@ -210,7 +206,7 @@ def _estimator_name(x: Any) -> str | None:
 def _state_of_estimator(model: Any) -> dict[str, Any]:
     """Return the state of an estimator: {attribute: value}, and under `IN_FILES` what has to be encoded.
 
-    Encoded are the fitted attributes that files hold, and parameters that are or may hold arrays of JAX. The callback
+    These are the fitted attributes that files hold, and parameters that are or may hold arrays of JAX. The callback
     ``progress`` becomes None.
     """
     from ._estimators import parts_of
@@ -222,7 +218,7 @@ def _state_of_estimator(model: Any) -> dict[str, Any]:
     state = {name: value for name, value in attributes.items() if name not in params}
     encoded_parts: dict[str, Any] = {"params": params, "fitted": None}
     if hasattr(model, "bound_"):
-        encoded_parts["fitted"] = parts_of(model, steps=False)["fitted"]  # the writer writes transformers itself
+        encoded_parts["fitted"] = parts_of(model, steps=False)["fitted"]  # transformers stay in the state
         state = {name: value for name, value in state.items() if name not in (*KEPT, *MADE_ANEW)}
     return state | {IN_FILES: _encode(encoded_parts)}
 
@@ -235,11 +231,10 @@ def _holds_jax(part: Any) -> bool:
 
 
 def _set_estimator(model: Any, name: str, state: dict[str, Any], encoded: Any) -> None:
-    """Set the attributes of ``model``, an estimator of class ``name``, from its state.
+    """Set the attributes of ``model``, an estimator of class ``name``; raise a ValueError if they are not sound.
 
-    ``state`` is {attribute: value} of the attributes that were not encoded. ``encoded`` has the others, decoded again:
-    {"params": parameters, "fitted": fitted attributes, or None before `fit`}. Raises a ValueError if they are not
-    sound.
+    ``state`` is {attribute: value} of those that were not encoded. ``encoded`` has the others, decoded again:
+    {"params": parameters, "fitted": fitted attributes, or None before `fit`}.
     """
     from ._estimators import refit
 

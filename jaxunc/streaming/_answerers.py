@@ -1,7 +1,6 @@
 """Which model answers each output: the model itself, its forest with further combiners, or a further model.
 
-`answerers_of` finds the models. The columns of a row agree: sets and intervals suit the row's probabilities and class
-(`Consistent`, `Reported`).
+The columns of a row agree: sets and intervals suit the row's probabilities and class (`Consistent`, `Reported`).
 """
 
 from collections.abc import Callable
@@ -44,11 +43,10 @@ class Answerer(NamedTuple):
     beside: "Answerer | None" = None
     """Another answerer whose answer is used, too; None if there is no need.
 
-    It gives intervals, which are widened to hold this model's probabilities; or, for a report, the class that the
-    report's sets must hold.
+    It gives intervals, which are widened to hold this model's probabilities; or, for a cautious report, the class that
+    the report's sets must hold.
     """
-    is_report: bool = False
-    """Whether the answer is a cautious report: sets and intervals are read from it, the class from ``beside``."""
+    is_report: bool = False  # whether the answer is a cautious report
     deciding: HowDecided = HowDecided()  # costs and thresholds for decisions and sets from the answer's probabilities
 
     @property
@@ -77,29 +75,28 @@ def answerers_of(
 ) -> tuple[Answerer, ...]:
     """Return the answerers of all outputs that ``outputs`` names; raise a ValueError for an output without one.
 
-    If ``outputs`` names none, the outputs of the model's own answer are meant, without "score". ``deciding`` has costs
-    and thresholds for decisions and sets. ``column_names`` name the columns of explanations; None stands for the
-    forest's names. ``training`` has the training rows for outputs that compare with them; None without such rows.
+    If ``outputs`` names none, the outputs of the model's own answer are meant, without "score". ``column_names`` name
+    the columns of explanations; None stands for the forest's names. ``training`` is None if no training rows are given.
     """
     by_combiner = _list_outputs(model.blank_answer())
     combiner = getattr(model, "combiner", None)
     kind = type(model if combiner is None else combiner).__name__
     names = _default_outputs(by_combiner, model) if outputs.names is None else tuple(dict.fromkeys(outputs.names))
     # Sets that promise a coverage, by thresholds, are made of probabilities; other sets may be a combiner's own.
-    need_probability = {"decision"} if deciding.thresholds is None else {"decision", "set"}
-    decided_outputs = need_probability & {*names}
-    if decided_outputs and not any("probability" in answered for answered in by_combiner.values()):
-        raise ValueError(f"outputs {sorted(decided_outputs)} are made of probabilities, and {kind} answers none.")
+    made_of_probability = {"decision"} if deciding.thresholds is None else {"decision", "set"}
+    need_probability = made_of_probability & {*names}
+    if need_probability and not any("probability" in answered for answered in by_combiner.values()):
+        raise ValueError(f"outputs {sorted(need_probability)} are made of probabilities, and {kind} answers none.")
+    # First the model's own answer is asked for each output, then further combiners and models.
     has_counts = isinstance(model, OfForest)
-    derived = _list_derived_outputs(by_combiner, has_counts=has_counts)
-    direct_outputs = _list_direct_outputs(by_combiner, names, derived)
+    derived_outputs = _list_derived_outputs(by_combiner, has_counts=has_counts)
+    direct_outputs = _list_direct_outputs(by_combiner, names, derived_outputs)
     unanswered = [name for name in names if not any(name in answered for _, answered in direct_outputs)]
-    needed = list(unanswered)
-    if "interval" in derived and "interval" in names:
-        needed.append("interval")  # of the cautious report, which is widened to hold the model's probability
-    further_combiners = _make_combiners(needed, outputs) if has_counts else {}
-    request = Request(model, outputs, column_names, training)
-    further_models = _make_models(unanswered, request)
+    outputs_to_combine = list(unanswered)
+    if "interval" in derived_outputs and "interval" in names:
+        outputs_to_combine.append("interval")  # of the cautious report, which is widened to hold the probability
+    further_combiners = _make_combiners(outputs_to_combine, outputs) if has_counts else {}
+    further_models = _make_models(unanswered, Request(model, outputs, column_names, training))
     if refused := {*unanswered}.difference(further_models, *(answered for _, answered in further_combiners.values())):
         possible = sorted({name for answered in by_combiner.values() for name in answered})
         raise ValueError(f"outputs {sorted(refused)} are not what {kind} answers; it has {possible}.")
@@ -113,10 +110,9 @@ def answerers_of(
 def _list_direct_outputs(
     by_combiner: OutputsByCombiner, names: tuple[str, ...], derived: tuple[str, ...]
 ) -> list[tuple[str | None, tuple[str, ...]]]:
-    """Return pairs (combiner's name, those of the outputs ``names`` that its answer gives) of the model's answer.
+    """Return pairs (combiner's name, those of the outputs ``names`` that its answer gives) for combiners that give any.
 
-    An answer with probabilities gives the ``derived`` outputs, too. A combiner that gives none of the outputs is left
-    out. ``by_combiner`` has the outputs of the model's answer.
+    ``by_combiner`` has the outputs of the model's answer. One with probabilities gives the ``derived`` outputs, too.
     """
     direct_outputs = []
     for combiner_name, answered in by_combiner.items():
@@ -127,7 +123,7 @@ def _list_direct_outputs(
 
 
 def _make_models(unanswered: list[str], request: "Request") -> dict[str, Any]:
-    """Return {output: model that answers it} of those ``unanswered`` outputs that a function in `MODELS` answers."""
+    """Return {output: model} of those ``unanswered`` outputs for which a function in `MODELS` makes a model."""
     models = {}
     for name in unanswered:
         if name in MODELS and (model := MODELS[name](request)) is not None:
@@ -136,9 +132,9 @@ def _make_models(unanswered: list[str], request: "Request") -> dict[str, Any]:
 
 
 def _make_combiners(needed: list[str], outputs: Outputs) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
-    """Return {name: (combiner, outputs that it answers)} of those `FURTHER_COMBINERS` that answer ``needed`` outputs.
+    """Return {name: (combiner, those of the ``needed`` outputs that it answers)} of further combiners that answer any.
 
-    Only outputs in ``needed`` are listed. ``outputs`` has the settings of the combiners.
+    ``outputs`` has the settings of the combiners.
     """
     combiners = {}
     for combiner_name, (answered, make) in FURTHER_COMBINERS.items():
@@ -150,8 +146,8 @@ def _make_combiners(needed: list[str], outputs: Outputs) -> dict[str, tuple[Comb
 def _list_derived_outputs(by_combiner: OutputsByCombiner, *, has_counts: bool) -> tuple[str, ...]:
     """Return the outputs that are made of a model's probabilities: "decision", and perhaps "interval" and "set".
 
-    The latter two are made if ``by_combiner``, the outputs of the model's answer, lack them. Intervals need
-    ``has_counts``: a model with a forest, whose leaf counts a cautious report reads.
+    The latter two are made if the model's own answer, with the outputs ``by_combiner``, lacks them. Intervals come from
+    a cautious report, which needs the leaf counts of a forest, ``has_counts``.
     """
     answered = {name for names in by_combiner.values() for name in names}
     derived = ["decision"]
@@ -167,9 +163,8 @@ def _route(
 ) -> list[Answerer]:
     """Return the answerers of the model's own answer, and of the further combiners for its forest.
 
-    ``direct`` has the pairs of `_list_direct_outputs`, and ``further_combiners`` is what `_make_combiners` returned.
-    ``unanswered`` are the outputs that the model's own answer does not give. The further combiners are bound together,
-    so that trees are walked once; the model's combiner joins them if it is the only one.
+    ``direct`` has the pairs of `_list_direct_outputs`, ``further_combiners`` is what `_make_combiners` returned, and
+    ``unanswered`` are the outputs that the model's own answer does not give.
     """
     answerers = [
         Answerer(model, names, combiner_name, prefix=f"{combiner_name}_" if combiner_name else "")
@@ -177,6 +172,8 @@ def _route(
     ]
     if not further_combiners:
         return answerers
+    # Combiners that are bound together walk the trees once. The model's own joins them if its answer is read, and is
+    # that of a single combiner.
     has_single_combiner = [combiner_name for combiner_name, _ in direct] == [None]
     joins_model = model.combiner is not None and has_single_combiner
     combiners: dict[str, Any] = {"model": model.combiner} if joins_model else {}
@@ -187,7 +184,8 @@ def _route(
         answerers = [Answerer(joint_model, direct_names, "model")]
     _, outputs_of_report = further_combiners.get("cautious", (None, ()))
     if "interval" in outputs_of_report and "interval" not in unanswered:
-        report = Answerer(joint_model, (), "cautious", is_report=True)  # its interval is widened to hold probabilities
+        # Intervals that are made of the model's probabilities are the report's, widened to hold these.
+        report = Answerer(joint_model, (), "cautious", is_report=True)
         answerers = [entry._replace(beside=report) if "interval" in entry.outputs else entry for entry in answerers]
     for combiner_name, (_, names) in further_combiners.items():
         if chosen_outputs := tuple(name for name in names if name in unanswered):
@@ -200,19 +198,18 @@ def _route(
 def _with_class(answerers: list[Answerer], model: Answering, by_combiner: OutputsByCombiner) -> list[Answerer]:
     """Return the answerers, changed so that the sets of a cautious report hold the class that the model names.
 
-    ``by_combiner`` has the outputs of the model's answer. Nothing changes unless exactly one combiner in it names a
-    class.
+    Nothing changes unless exactly one combiner in ``by_combiner``, the outputs of the model's answer, names a class.
     """
-    naming = [
+    class_answerers = [
         Answerer(model, ("class",), combiner_name) for combiner_name, names in by_combiner.items() if "class" in names
     ]
-    if len(naming) != 1:
+    if len(class_answerers) != 1:
         return answerers
-    changed = []
+    with_class = []
     for answerer in answerers:
         reports_set = answerer.is_report and "set" in answerer.outputs
-        changed.append(answerer._replace(beside=naming[0]) if reports_set else answerer)
-    return changed
+        with_class.append(answerer._replace(beside=class_answerers[0]) if reports_set else answerer)
+    return with_class
 
 
 def _list_outputs(answer: Any) -> OutputsByCombiner:
@@ -222,10 +219,7 @@ def _list_outputs(answer: Any) -> OutputsByCombiner:
 
 
 def _default_outputs(by_combiner: OutputsByCombiner, model: Answering) -> tuple[str, ...]:
-    """Return the outputs of the model's answer, ``by_combiner``, in the order of `OUTPUTS`, without "score".
-
-    Raises a ValueError, which shows the model, if there are none.
-    """
+    """Return the outputs in ``by_combiner`` except "score", in the order of `OUTPUTS`; raise a ValueError for none."""
     answered = {name for names in by_combiner.values() for name in names} - {"score"}
     if not answered:
         raise ValueError(f"{model!r} answers nothing of {OUTPUTS}; bind another combiner.")
@@ -243,10 +237,10 @@ class Consistent(NamedTuple):
     def columns(self, output: str) -> dict[str, Any]:
         """Return {name: array} of an output: columns of the answer, or made of its class and probabilities.
 
-        Arrays are ``[instances]`` or ``[instances classes]``. Sets that promise a coverage are always made of
-        probabilities, if the answer has these.
+        Arrays are ``[instances]`` or ``[instances classes]``.
         """
         costs, reject, thresholds = self.deciding
+        # Sets that promise a coverage are made of probabilities, even if the answer has sets of its own.
         is_promised_set = output == "set" and thresholds is not None and "probability" in self.answer.outputs
         if output in self.answer.outputs and not is_promised_set:
             return self.answer.columns(output)
@@ -263,7 +257,7 @@ class Consistent(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """The answer of a cautious report, under names of outputs that other combiners' answers do not have."""
+    """The answer of a cautious report; its intervals and sets are also the outputs "idm_interval", "cautious_set"."""
 
     answer: CautiousAnswer
     beside: Any = None  # an answer with the class that the report's sets are to hold; None without such a class
@@ -331,7 +325,7 @@ class Request(NamedTuple):
 
 
 def _make_vote(request: Request) -> Any:
-    """Return a vote of the model's forest, which counts the trees that it polls; None for a model without a forest."""
+    """Return the model's forest bound to a vote, which counts the trees that it polls; None without a forest."""
     from jaxunc.voting import bind_vote  # imported here, since it imports SciPy's statistics
 
     model = request.model

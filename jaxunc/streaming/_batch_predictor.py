@@ -28,10 +28,10 @@ Beside = Callable[[pa.Table], Any]
 
 
 def open_batch(batch: Any, wanted: Wanted) -> tuple[pa.Table, Beside]:
-    """Return a table of the columns of a batch that a model reads, and a function that joins answers to kept columns.
+    """Return a table of the columns of a batch that a model reads, and the `Beside` that joins answers to kept columns.
 
-    The function is a `Beside`. ``wanted`` says which columns the model reads, and which are kept. Raises a TypeError
-    for a batch that is neither a dictionary nor a frame with rows in memory.
+    ``wanted`` says which columns the model reads, and which are kept. Raises a TypeError for a batch that is neither a
+    dictionary nor a frame with rows in memory.
     """
     if isinstance(batch, Mapping):
         columns = list(batch.items())
@@ -43,7 +43,7 @@ def open_batch(batch: Any, wanted: Wanted) -> tuple[pa.Table, Beside]:
     if frame is None:
         raise _no_batch(batch)
     read, kept = wanted.positions(list(map(str, frame.columns)), "the batch")
-    read_alone = lambda _: (read, [])  # positions of columns to read, and of none to carry along
+    read_alone = lambda _: (read, [])  # kept columns are no part of the table: they stay in the batch's own types
     if is_pandas(frame):
         carried = frame.iloc[:, kept].copy().set_axis(list(wanted.keep), axis=1)
         return table_of_frame(batch, frame, read_alone), partial(_beside_pandas, carried)
@@ -63,10 +63,7 @@ def _no_batch(batch: Any) -> TypeError:
 
 
 def _beside_columns(carried: dict[str, Any], answers: pa.Table) -> dict[str, Any]:
-    """Return {name: array} of the kept columns ``carried``, then of the answers.
-
-    Raises a ValueError if their lengths differ.
-    """
+    """Return {name: array} of the kept columns ``carried``, then of the answers; all must have as many rows."""
     for name, column in carried.items():
         if len(column) != answers.num_rows:
             raise ValueError(
@@ -84,10 +81,7 @@ def _beside_pandas(carried: Any, answers: pa.Table) -> Any:
 
 
 def _beside_frame(batch: Any, frame: Any, keep: tuple[str, ...], answers: pa.Table) -> Any:
-    """Return a frame of the batch's type: the batch's columns ``keep``, then the answers.
-
-    ``frame`` is the batch as a frame of narwhals.
-    """
+    """Return a frame of the batch's type: columns ``keep`` of ``frame``, the batch in narwhals, then the answers."""
     import narwhals as nw
 
     answer_frame = nw.from_arrow(answers, backend=frame.implementation)
@@ -149,7 +143,7 @@ class BatchPredictor:
         self._paths = (self.path,) if outputs.rows is None else (self.path, outputs.rows)
         self.features: tuple[str, ...] | None = None if features is None else tuple(features)
         self.keep: tuple[str, ...] = tuple(dict.fromkeys(keep))
-        # JSON has a hash: a loaded model is found again by it.
+        # A loaded model is found again by the hash of its settings, which these have as JSON.
         self._settings = (self._paths, json.dumps([vars(outputs), self.features, self.keep]), tuple(known))
         if not Path(path).is_file():
             raise FileNotFoundError(f"{path} does not exist; save the model where all workers can read it.")
@@ -205,16 +199,16 @@ class BatchPredictor:
 def _slot(*settings: Any) -> dict[str, tuple[tuple, Scoring]]:
     """Return the dictionary of a predictor with these settings, the same for each call, empty at first.
 
-    Under "loaded" a predictor keeps in it the states of its files, and the `Scoring` that it made of them.
+    Its "loaded" is the pair of the states of the predictor's files, and the `Scoring` that was made of them.
     """
     return {}
 
 
 def _load_scoring(paths: tuple[str, ...], settings: str, known: tuple) -> Scoring:
-    """Return the `Scoring` of a model's file, the first of ``paths``; the second, if any, has the training rows.
+    """Return the `Scoring` of the model's file ``paths[0]``, loaded anew only if one of the files has changed.
 
-    It is loaded anew only if one of the files has changed. ``settings`` are outputs, features and kept columns as JSON,
-    and ``known`` has a user's classes and functions. Raises a FileNotFoundError if a file is gone and was not loaded.
+    ``paths[1]``, if any, has the training rows. ``settings`` are outputs, features and kept columns as JSON, and
+    ``known`` is that of `load_model`. Raises a FileNotFoundError if a file is gone and was not loaded.
     """
     slot = _slot(paths, settings, known)
     if (scoring := _current_scorer(slot, paths)) is not None:
@@ -224,15 +218,15 @@ def _load_scoring(paths: tuple[str, ...], settings: str, known: tuple) -> Scorin
             return scoring
         slot.pop("loaded", None)  # two large models need not be in memory at once
         try:
-            state = tuple(map(state_of, paths))
+            state = tuple(map(state_of, paths))  # first, so that a file that is replaced meanwhile is loaded again
             outputs, features, keep = json.loads(settings)
             question = Question(Outputs(**outputs), features, keep, Notation())
             scoring = Scoring(load_model(paths[0], known=known), question)
         except FileNotFoundError as error:
-            gone = next((path for path in paths if not Path(path).exists()), paths[0])
-            what = "model" if gone == paths[0] else "data"
+            lost_path = next((path for path in paths if not Path(path).exists()), paths[0])
+            what = "model" if lost_path == paths[0] else "data"
             raise FileNotFoundError(
-                f"{gone} does not exist any more, and its {what} is not loaded; save the {what} there, where all "
+                f"{lost_path} does not exist any more, and its {what} is not loaded; save the {what} there, where all "
                 "workers can read it."
             ) from error
         slot["loaded"] = state, scoring
@@ -255,11 +249,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def _current_scorer(slot: dict[str, tuple[tuple, Scoring]], paths: tuple[str, ...]) -> Scoring | None:
-    """Return the `Scoring` in ``slot``, a dictionary of `_slot`; None if it has none, or a file has changed since.
+    """Return the `Scoring` in ``slot``, a dictionary of `_slot`; None without one, or if a file has changed since.
 
-    ``paths`` are those of the files. A file that is deleted counts as unchanged.
+    The files are at ``paths``. A file that is deleted counts as unchanged.
     """
-    # A single access: another thread may replace the entry.
+    # A single access: another thread may remove or replace the entry.
     if (loaded := slot.get("loaded")) is None:
         return None
     states, scoring = loaded
@@ -273,7 +267,7 @@ def _spark_type(kind: pa.DataType) -> str:
     """Return the name of Spark's type for values of the Arrow type ``kind``."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):  # a set, of labels of any type
         return f"array<{_spark_type(kind.value_type)}>"
-    if pa.types.is_unsigned_integer(kind):  # Spark lacks unsigned types: the next wider one
+    if pa.types.is_unsigned_integer(kind):  # Spark has signed types alone: the next wider one holds all values
         return {8: "smallint", 16: "int", 32: "bigint"}.get(kind.bit_width, "decimal(20,0)")
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"

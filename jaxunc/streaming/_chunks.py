@@ -44,8 +44,8 @@ def chunks_of(
 ) -> Iterator[DataChunk]:
     """Yield all rows of a source that `stream` takes, in chunks of ``chunk_rows``; the last of a file may have fewer.
 
-    ``wanted`` says which columns are read, and which marks in numbers the caller names. With ``needs_text`` such marks
-    are refused if no file is a text file. In messages ``where`` is the name of data in memory.
+    ``wanted`` says which columns are read, and which marks in numbers the caller names. With ``needs_text`` marks are
+    refused unless a file is a text file. In messages ``where`` is the name of data in memory.
     """
     are_files = isinstance(source, str | Path) or _are_paths(source)
     files = data_files(source) if are_files else []
@@ -65,7 +65,7 @@ def chunks_of(
 def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> Iterator[DataChunk]:
     """Yield the rows of a data file after the first ``skip``, in chunks of ``chunk_rows``; the last may have fewer.
 
-    Chunks have the columns ``wanted``. Raises a ValueError, which names the file, if it cannot be read.
+    Raises a ValueError, which names the file, if it cannot be read.
     """
     file_format = format_of(file)
     is_text = file_format == "CSV"
@@ -79,19 +79,13 @@ def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> I
 
 
 def rows_in(file: Path) -> int:
-    """Return the number of rows of a CSV file, by counting, or of a Parquet file, by its metadata.
-
-    Raises a ValueError if the file cannot be read.
-    """
+    """Return the number of rows of a CSV or Parquet file; raise a ValueError if the file cannot be read."""
     with reading(file):
         return count_csv_rows(file) if format_of(file) == "CSV" else parquet.read_metadata(file).num_rows
 
 
 def no_rows(file: Path, wanted: Wanted) -> DataChunk:
-    """Return a chunk without rows, with the columns ``wanted`` in the types of a file.
-
-    For a text file the chunk has only the kept columns, as strings.
-    """
+    """Return a chunk without rows, with the columns ``wanted`` in a file's types; of a text file only the kept ones."""
     if format_of(file) == "CSV":
         schema = pa.schema([(name, pa.string()) for name in wanted.keep])
         return DataChunk(pa.table({}), schema.empty_table(), str(file), 1, are_cells=True)
@@ -102,10 +96,7 @@ def no_rows(file: Path, wanted: Wanted) -> DataChunk:
 
 @contextmanager
 def reading(file: Path) -> Iterator[None]:
-    """Return a context that raises a ValueError, which names the ``file``, in place of an error in `FAULTS`.
-
-    The context also raises it if the file was changed meanwhile.
-    """
+    """Return a context that raises a ValueError, which names the ``file``, for `FAULTS`, and if the file is changed."""
     try:
         with refuse_changes(file):
             yield
@@ -114,13 +105,13 @@ def reading(file: Path) -> Iterator[None]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the reason why a file could not be read, from an error: a line of at most 300 letters for messages."""
+    """Return an error's text as a line of at most 300 letters, for messages: the reason why a file is unreadable."""
     reason = " ".join(str(error).split()).rstrip(".")[:300]
     return "it is not UTF-8 text; save it as UTF-8" if "UTF8" in reason else reason
 
 
 def arrange_columns(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
-    """Return a table of the columns ``wanted`` of a table: those that the model reads, then the kept columns.
+    """Return the columns ``wanted`` of a table: those that the model reads, then the kept ones.
 
     Raises a ValueError, in which ``where`` is the data's name, if columns are missing or damaged.
     """
@@ -139,7 +130,7 @@ def validate(table: pa.Table, where: str) -> pa.Table:
 def split(table: pa.Table, wanted: Wanted, where: str, first: int = 0, *, are_cells: bool = False) -> DataChunk:
     """Return the chunk of a table that `arrange_columns` returned: its first columns are the model's, the others kept.
 
-    ``wanted`` says how many columns are the model's. ``where``, ``first`` and ``are_cells`` are fields of the chunk.
+    ``where``, ``first`` and ``are_cells`` are fields of the chunk.
     """
     number = wanted.columns.number
     kept = table.select(range(number, table.num_columns))
@@ -147,30 +138,29 @@ def split(table: pa.Table, wanted: Wanted, where: str, first: int = 0, *, are_ce
 
 
 def rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Yield the rows of all tables, in order, in tables of ``rows`` rows.
+    """Yield the rows of all tables, in order, in tables of ``rows`` rows, each column in one piece of memory.
 
-    The last table may have fewer, and so may one before the types of columns change. Each column of a table is in one
-    piece of memory.
+    The last table may have fewer rows, and so may one before the types of columns change.
     """
-    waiting: list[pa.Table] = []  # rows that have not been yielded, and their number
-    n_waiting = 0
+    rest: list[pa.Table] = []  # rows that have not been yielded: fewer than a full table
+    n_rest = 0
     for table in tables:
-        if waiting and not waiting[0].schema.equals(table.schema):
-            yield pa.concat_tables(waiting).combine_chunks()
-            waiting = []
-            n_waiting = 0
+        if rest and not rest[0].schema.equals(table.schema):
+            yield pa.concat_tables(rest).combine_chunks()
+            rest = []
+            n_rest = 0
         start = 0
-        while n_waiting + table.num_rows - start >= rows:
-            piece = table.slice(start, rows - n_waiting)
-            start += piece.num_rows
-            yield pa.concat_tables([*waiting, piece]).combine_chunks()
-            waiting = []
-            n_waiting = 0
+        while n_rest + table.num_rows - start >= rows:
+            completion = table.slice(start, rows - n_rest)  # what makes the rest a full table
+            start += completion.num_rows
+            yield pa.concat_tables([*rest, completion]).combine_chunks()
+            rest = []
+            n_rest = 0
         if start < table.num_rows:
-            waiting.append(table.slice(start))
-            n_waiting += waiting[-1].num_rows
-    if n_waiting:
-        yield pa.concat_tables(waiting).combine_chunks()
+            rest.append(table.slice(start))
+            n_rest += rest[-1].num_rows
+    if n_rest:
+        yield pa.concat_tables(rest).combine_chunks()
 
 
 def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
@@ -181,31 +171,32 @@ def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterato
     # Without a buffer Arrow reads all of a column in a row group at once. With `pre_buffer`, its default, it keeps all
     # bytes that it has read until the file is closed.
     settings: dict[str, Any] = {"buffer_size": BUFFER_BYTES, "pre_buffer": False, "page_checksum_verification": True}
-    with parquet.ParquetFile(file, **settings) as opened:
-        names = [*wanted.names(opened.schema_arrow.names, str(file)), *wanted.keep]
-        sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
-        if sum(sizes) != opened.metadata.num_rows:
-            raise UnreadableError(f"it says that it has {opened.metadata.num_rows} rows, and its groups {sum(sizes)}")
+    with parquet.ParquetFile(file, **settings) as parquet_file:
+        names = [*wanted.names(parquet_file.schema_arrow.names, str(file)), *wanted.keep]
+        metadata = parquet_file.metadata
+        rows_of_groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        n_claimed = sum(rows_of_groups)
+        if n_claimed != metadata.num_rows:
+            raise UnreadableError(f"it says that it has {metadata.num_rows} rows, and its groups {n_claimed}")
         first_group = 0  # groups of which all rows are skipped are not read
-        while first_group < len(sizes) and sizes[first_group] <= skip:
-            skip -= sizes[first_group]
+        while first_group < len(rows_of_groups) and rows_of_groups[first_group] <= skip:
+            skip -= rows_of_groups[first_group]
             first_group += 1
-        groups = list(range(first_group, len(sizes)))
-        n_left = sum(sizes[first_group:])
-        for batch in opened.iter_batches(n_rows, row_groups=groups, columns=list(dict.fromkeys(names))):
+        groups = list(range(first_group, len(rows_of_groups)))
+        n_left = sum(rows_of_groups[first_group:])
+        for batch in parquet_file.iter_batches(n_rows, row_groups=groups, columns=list(dict.fromkeys(names))):
             n_left -= batch.num_rows
             n_skipped = min(skip, batch.num_rows)
             skip -= n_skipped
             yield arrange_columns(pa.Table.from_batches([batch.slice(n_skipped)]), wanted, str(file))
         if n_left:
-            raise UnreadableError(f"{n_left} rows are missing of the {sum(sizes)} that it claims")
+            raise UnreadableError(f"{n_left} rows are missing of the {n_claimed} that it claims")
 
 
 def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
     """Yield the rows of an Arrow file after the first ``skip``, with the columns ``wanted``, ``n_rows`` at a time.
 
-    A table may have fewer rows. Raises an UnreadableError if the file is empty, or does not have the batches that its
-    end lists.
+    A table may have fewer rows. Raises an UnreadableError if the file is empty, or if its end lists other batches.
     """
     size = file.stat().st_size
     if not size:
@@ -218,27 +209,27 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
 
 
 def _arrow_pieces(file: Path, size: int, wanted: Wanted, n_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of an Arrow file, which has ``size`` bytes, in batches of at most ``n_rows`` rows.
+    """Yield all rows of an Arrow file of ``size`` bytes in batches of at most ``n_rows`` rows.
 
-    Batches have the columns ``wanted``, in the file's order. Raises an UnreadableError if the file does not have the
-    batches that its end lists.
+    Batches have the columns ``wanted``, in the file's order. Raises an UnreadableError unless the file has as many
+    batches as its end lists.
     """
     with file_for_arrow(file) as (raw, stream):
-        opened = pa.ipc.open_file(stream)
-        names = opened.schema.names
-        n_listed = opened.num_record_batches
-        del opened  # an error's frames would hold it
+        reader = pa.ipc.open_file(stream)
+        names = reader.schema.names
+        n_listed = reader.num_record_batches
+        del reader  # an error's frames would hold it
         positions = sorted({names.index(name) for name in (*wanted.names(names, str(file)), *wanted.keep)})
         if (n_batches := _written_batches(raw, size)) not in (n_listed, None):
             raise UnreadableError(f"its end names {n_listed} batches of rows, and there are {n_batches}")
         if size <= LARGEST_BATCH * max(n_listed, 1):
             # Not mapped: if another process cuts pages off, access to them would kill this process by a signal.
-            opened = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=positions))
-            pieces = (batch.slice(at, n_rows) for batch in _batches(opened, n_listed) for at in _starts(batch, n_rows))
-            del opened
+            reader = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=positions))
+            pieces = (batch.slice(i, n_rows) for batch in _batches(reader, n_listed) for i in _starts(batch, n_rows))
+            del reader
         else:
             pieces = _mapped_pieces(file, size, positions, n_rows)
-        del stream  # at the end of the pieces nothing holds the file any more
+        del stream  # so that at the end of the pieces nothing holds the file any more
         yield from pieces
 
 
@@ -247,7 +238,8 @@ def _written_batches(raw: WholeReads, size: int) -> int | None:
 
     ``raw`` reads the file, which has ``size`` bytes. None if the first message is not a schema, as in files of Polars.
     """
-    position = 8  # the first eight bytes are the format's name
+    # A message is a prefix of a mark and a length, 4 bytes each, then metadata of this length, then a body.
+    position = 8  # behind the format's name
     n_batches = None  # until the first message, which must be a schema, is read
     while position + 8 <= size:
         raw.seek(position)
@@ -255,7 +247,7 @@ def _written_batches(raw: WholeReads, size: int) -> int | None:
         has_mark = prefix[:4] == b"\xff" * 4  # files before Arrow 0.15 lack this mark before the length
         length = int.from_bytes(prefix[4:] if has_mark else prefix[:4], "little", signed=True)
         start = position + (8 if has_mark else 4)
-        if not 8 <= length <= size - start:  # length 0 ends the messages
+        if not 8 <= length <= size - start:  # 0 ends the messages; other lengths below 8 hold none
             break
         raw.seek(start)
         kind, body_size = _kind_and_body(raw.read(length))
@@ -278,7 +270,8 @@ def _kind_and_body(message: bytes) -> tuple[int, int]:
     """Return the kind of an Arrow message, and the size of its body in bytes; (0, -1) if the message is damaged."""
     try:
         # The message begins with the table's position, and the table with the distance back to the list of its fields.
-        # That list has its size and the table's size, then the fields' offsets in the table: 0 for an absent field.
+        # That list has its size and the table's size, 2 bytes each, then the fields' offsets in the table. An offset of
+        # 0 stands for an absent field, and so does the end of a list: zeros are appended for the fields 0 to 3.
         (table,) = struct.unpack_from("<I", message)
         fields = table - struct.unpack_from("<i", message, table)[0]
         n_fields = (struct.unpack_from("<H", message, fields)[0] - 4) // 2
@@ -307,14 +300,13 @@ def _starts(batch: pa.RecordBatch, n_rows: int) -> range:
 def _mapped_pieces(file: Path, size: int, positions: list[int], n_rows: int) -> Iterator[pa.RecordBatch]:
     """Yield all rows of an Arrow file whose batches are too large to be read whole, at most ``n_rows`` at a time.
 
-    The batches that are yielded are copies, with the columns at ``positions``. Raises an UnreadableError once the file
-    has fewer than ``size`` bytes.
+    They are copies, with the columns at ``positions``. Raises an UnreadableError once the file is below ``size`` bytes.
     """
     with open(file, "rb") as stream:
         mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last array in it
         _check_whole(stream, size)
-        opened = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)))
-        for batch in _batches(opened, opened.num_record_batches):
+        reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)))
+        for batch in _batches(reader, reader.num_record_batches):
             for start in _starts(batch, n_rows):
                 _check_whole(stream, size)  # right before the copy, so that the file is hardly cut off in between
                 piece = _copy(batch.select(positions).slice(start, n_rows))

@@ -1,8 +1,8 @@
 """Text files as tables of Arrow: columns have the types of the model, or without a model a type that fits all cells.
 
-The first line shows the `Dialect`, `_csv_blocks` yields blocks of whole rows, and Arrow parses each block. The whole
-file shows how numbers are written (`_notation`). Cells that Arrow does not understand are read by `NumberReader` if a
-model knows the column, else by `infer_column`.
+The first line shows the `Dialect`, `_csv_blocks` yields blocks of whole rows, and Arrow parses each block. The cells
+show how numbers are written (`_notation`). With a model `NumberReader` reads cells that Arrow does not understand;
+without one `infer_column` finds the types.
 """
 
 import collections
@@ -44,8 +44,7 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*("|$)')  # a quoted cell
 def csv_table(file: Path, wish: Notation) -> tuple[pa.Table, Notation]:
     """Return a whole text file as a table, and the `Notation` of its numbers; a column has a type that fits its cells.
 
-    ``wish`` is a notation with the marks that the caller names. Raises a ValueError or an error of Arrow for a file
-    that cannot be read.
+    ``wish`` has the marks that the caller names. Raises a ValueError or an error of Arrow for an unreadable file.
     """
     dialect = read_dialect(file)
     check_distinct(dialect.names)
@@ -65,8 +64,8 @@ def csv_table(file: Path, wish: Notation) -> tuple[pa.Table, Notation]:
 def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
     """Yield tables of the rows of a text file after the first ``skip``, with the columns ``wanted``.
 
-    The model's columns have its types, and kept columns are texts. Raises a ValueError or an error of Arrow for a file
-    that cannot be read.
+    The model's columns have its types, and kept columns are texts. Raises a ValueError or an error of Arrow for an
+    unreadable file.
     """
     # Arrow makes the numbers, which is quick. If a cell needs `NumberReader` (a bool, a mark between thousands, or
     # spaces), the file is read again from its start as text, of which `NumberReader` makes the same numbers. Skipped
@@ -116,8 +115,7 @@ def read_dialect(file: Path) -> Dialect:
     Raises an UnreadableError for a file without such a line, and for one that is not UTF-8 text.
     """
     with open_bytes(file) as stream:
-        beginning = stream.read(2**16)
-        if b"\0" in beginning:
+        if b"\0" in stream.read(2**16):  # a zero byte further on is found with its line, when the rows are read
             raise UnreadableError("it holds binary data, not UTF-8 text")
         stream.seek(0)
         # Arrow decodes the rows; only the names have to be UTF-8 here.
@@ -129,7 +127,7 @@ def read_dialect(file: Path) -> Dialect:
                 break
         else:
             raise UnreadableError("it is empty; expected the names of columns in its first line")
-        # In the first line alone, since rows may hold decimal commas and free text.
+        # The separator is sought in the first line alone, since rows may hold decimal commas and free text.
         n_of_letter = collections.Counter(_QUOTED.sub("", first_line))
         is_tsv = file.name.lower().endswith(TSV) and "\t" in n_of_letter
         separator = "\t" if is_tsv else max(SEPARATORS, key=n_of_letter.__getitem__)
@@ -181,9 +179,9 @@ class _NoNumberError(UnreadableError):
 class NumberReader:
     """A function from the cells of a column to float64, which is called block by block from the first row on.
 
-    ``name`` is the column's name in messages. Each cell is read in the ``notation`` of the file. Spaces around a cell
-    are dropped, and a cell among ``missing_words`` is null. A bool is 0 or 1, unless the column's ``kind`` is "number".
-    With ``as_texts`` numbers are texts with all digits, with decimal points and no other marks.
+    ``name`` is the column's name in messages, and ``notation`` the file's. Spaces around a cell are dropped, and a cell
+    among ``missing_words`` is null. A bool is 0 or 1, unless the column's ``kind`` is "number". With ``as_texts``
+    numbers are texts with all digits, with decimal points and no other marks.
     """
 
     def __init__(
@@ -209,10 +207,7 @@ class NumberReader:
         return self._texts(words) if self._as_texts else numbers
 
     def floats(self, cells: Any) -> Any:
-        """Return the numbers in ``cells`` without spaces around them; None if one is no number of the column's kind.
-
-        A null cell is null in the result.
-        """
+        """Return ``cells``, which have no outer spaces, as numbers; None if one is no number of the column's kind."""
         words = self._texts(cells)
         if words is None:
             return None
@@ -235,8 +230,8 @@ class NumberReader:
 def infer_column(cells: Any, missing_words: Sequence[str], notation: Notation) -> Any:
     """Return the ``cells`` of a whole column, strings, in the first type that fits: bools, integers, floats, strings.
 
-    Cells among ``missing_words`` become null, and a column of such cells alone becomes floats. Numbers are read in the
-    ``notation`` of the file.
+    Cells among ``missing_words`` become null, and a column of such cells alone becomes floats. ``notation`` is the
+    file's.
     """
     stripped = strip_cells(cells, _words(missing_words))
     # Each value once: a column of few values, such as bools, takes a few comparisons.
@@ -287,7 +282,7 @@ class _RowReader:
         self._are_large = [isinstance(lookup, Lookup) and lookup.are_large for lookup in wanted.columns.lookups]
 
     def read_quickly(self) -> Iterator[pa.Table]:
-        """Yield all blocks as tables, with numbers that Arrow reads; raise Arrow's error if a cell is no number."""
+        """Yield all blocks as tables, with numbers that Arrow reads; raise a pa.ArrowInvalid if it cannot."""
         notation = self._notation_by_bytes() or self._notation
         tell_other_notation(self._file, notation, self._usual)
         if notation.thousands is not None:
@@ -320,9 +315,8 @@ class _RowReader:
         if wish.decimal is not None:
             return wish
         # Bytes can exclude all marks but decimal points. They do not tell other notations apart.
-        is_usual = self._usual.decimal in (None, ".") and wish.thousands is None
-        is_plain = is_usual and self._dialect.separator == "," and not has_marks_of_others(self._file)
-        return Notation(".") if is_plain else None
+        may_be_plain = self._usual.decimal in (None, ".") and wish.thousands is None and self._dialect.separator == ","
+        return Notation(".") if may_be_plain and not has_marks_of_others(self._file) else None
 
     @cached_property
     def _notation(self) -> Notation:
@@ -336,13 +330,10 @@ class _RowReader:
         for block in _blocks_of(self._file, self._dialect):
             _look_at(block, self._dialect, evidence, self._missing_words)
         notation = evidence.notation(self._file, self._dialect.separator, self._usual)
-        return notation._replace(decimal=wish.decimal or notation.decimal)
+        return notation._replace(decimal=wish.decimal or notation.decimal)  # also a wish that no cell shows
 
     def _tables(self, types: dict, notation: Notation) -> Iterator[pa.Table]:
-        """Yield all blocks as tables; ``types`` is {column: type in which Arrow reads it}.
-
-        `NumberReader` converts columns of numbers that Arrow reads as texts. ``notation`` is the file's.
-        """
+        """Yield all blocks as tables; ``types`` is {column: type in which Arrow reads it}, ``notation`` the file's."""
         missing_words = self._missing_words
         readers = [
             NumberReader(name, self._kind(j), missing_words, notation, as_texts=self._are_large[j])
@@ -381,16 +372,16 @@ class _RowReader:
         names = [name for j, name in enumerate(self._features) if self._kind(j) == "either" and not self._are_words[j]]
         if not names:
             return set()
-        for block in _blocks_of(self._file, self._dialect, PEEK_BYTES):
+        first_block = next(_blocks_of(self._file, self._dialect, PEEK_BYTES), None)
+        if first_block is not None:
             with suppress(pa.ArrowInvalid):
-                schema = _parse(block, self._dialect, {}, self._missing_words, names=names).schema
+                schema = _parse(first_block, self._dialect, {}, self._missing_words, names=names).schema
                 return {field.name for field in schema if pa.types.is_boolean(field.type)}
-            break
         return set()
 
 
 def _blocks_of(file: Path, dialect: Dialect, size: int | None = None) -> Iterator[Block]:
-    """Yield all rows of a text file of a dialect, in blocks of about ``size`` bytes, by default `BLOCK_BYTES`."""
+    """Yield all rows of a text file in blocks of about ``size`` bytes, by default `BLOCK_BYTES`."""
     is_one_column = len(dialect.names) == 1
     return blocks_of(file, dialect.head, dialect.line, dialect.separator, size or BLOCK_BYTES, one_column=is_one_column)
 
@@ -406,10 +397,9 @@ def _parse(
 ) -> pa.Table:
     """Return all rows of a block as a table of the columns ``names``, by default those in ``types``.
 
-    ``dialect`` is that of the block's file, and ``types`` is {column: Arrow's type}; Arrow infers the type of another
-    column. ``missing_words`` are null except in columns of strings. ``decimal`` is the decimal mark, by default a
-    point. Raises an error of Arrow for a cell that is not of its column's type. Raises an UnreadableError for a row
-    with more or fewer cells than the file has columns.
+    ``types`` is {column: Arrow's type}; Arrow infers the type of another column. ``missing_words`` are null except in
+    columns of strings. ``decimal`` is the decimal mark, by default a point. Raises a pa.ArrowInvalid for a cell that is
+    not of its column's type. Raises an UnreadableError for a row with more or fewer cells than the file has columns.
     """
     try:
         table = arrow_csv.read_csv(
@@ -429,7 +419,7 @@ def _parse(
         )
     except pa.ArrowInvalid as error:
         if ragged := _RAGGED.search(str(error)):
-            row, n_names, n_cells = map(int, ragged.groups())
+            row, n_names, n_cells = map(int, ragged.groups())  # Arrow counts rows from 1
             line = block.line_of(row - 1)
             raise UnreadableError(
                 f"a row has {n_cells} cells, but the first line has {n_names} names (line {line})"
@@ -440,10 +430,7 @@ def _parse(
 
 
 def _look_at(block: Block, dialect: Dialect, evidence: Evidence, missing_words: Sequence[str]) -> None:
-    """Add the cells of a block to the ``evidence`` of its file's notation.
-
-    ``dialect`` is the file's; ``missing_words`` are null in columns of numbers.
-    """
+    """Add the cells of a block to the ``evidence`` of its file's notation; ``missing_words`` show nothing."""
     if not evidence.texts:
         return
     try:

@@ -29,8 +29,8 @@ class Block(NamedTuple):
     starts: Callable[[], np.ndarray]  # returns the positions in ``text`` where rows start; an empty line is no row
 
     def check(self, n_rows: int) -> None:
-        """Raise an UnreadableError unless ``n_rows``, the number that a parser read, is that of the block's rows."""
-        # Lines are quick to count. Rows are fewer where cells span lines, or lines are empty.
+        """Raise an UnreadableError unless the block has ``n_rows`` rows, as many as a parser has read."""
+        # Lines are quick to count. Rows are fewer where cells span lines, or lines are empty: then they are counted.
         whole_lines = self.n_lines + (self.text[-1] not in b"\r\n")  # the file's last line may lack its end
         if n_rows != whole_lines and n_rows != (n_starts := len(self.starts())):
             raise UnreadableError(f"{n_rows} rows were read of the {n_starts} in lines {self.line} to {self._last}")
@@ -67,8 +67,8 @@ def blocks_of(file: Path, head: int, line: int, separator: str, size: int, *, on
     """Yield all rows of a text file, in blocks of about ``size`` bytes.
 
     The first row begins in line ``line``, after ``head`` bytes; ``separator`` stands between cells. Raises an
-    UnreadableError, with the number of the line, for rows that a parser would join to one, or if the file ends early.
-    With ``one_column`` it is also raised for an empty line, which may or may not be a row.
+    UnreadableError for a quotation mark that is left open, by which a parser would join rows, for a zero byte, and if
+    the file ends early. With ``one_column`` it is also raised for an empty line, which may or may not be a row.
     """
     # The bytes are read here and not by the parser, whose threads read ahead and could outlive the file.
     with open(file, "rb") as raw:
@@ -87,26 +87,24 @@ def blocks_of(file: Path, head: int, line: int, separator: str, size: int, *, on
                 return
             block, rows_end = _block_of(text, line, separator, is_last=is_last, one_column=one_column)
             leftover = bytes(memoryview(text)[rows_end:])
-            if not rows_end and len(leftover) > LONGEST * size:
-                raise UnreadableError(
-                    f"the row in line {line} is longer than {len(leftover)} bytes; is a quotation mark left open?"
-                )
             if rows_end:
                 yield block
                 line += block.n_lines
+            elif len(leftover) > LONGEST * size:
+                raise UnreadableError(
+                    f"the row in line {line} is longer than {len(leftover)} bytes; is a quotation mark left open?"
+                )
             if is_last:
                 return
 
 
 def _with_more(text: bytes, stream: Any, size: int) -> bytearray:
-    """Return ``text`` with the next ``size`` bytes of a stream appended, or with all that are left if these are fewer.
-
-    The stream is read several times, since a single read may return fewer bytes before the stream's end.
-    """
+    """Return ``text`` with the next ``size`` bytes of a stream appended, or as many as are left."""
     n_bytes = len(text)
     buffer = bytearray(n_bytes + size)
     buffer[:n_bytes] = text
     with memoryview(buffer) as view:
+        # A single read may return fewer bytes before the stream's end.
         while n_bytes < len(buffer) and (n_read := stream.readinto(view[n_bytes:])):
             n_bytes += n_read
     del buffer[n_bytes:]
@@ -122,12 +120,11 @@ def _check_size(raw: Any) -> None:
 def _block_of(text: bytearray, line: int, separator: str, *, is_last: bool, one_column: bool) -> tuple[Block, int]:
     """Return a block of the whole rows with which ``text`` begins, and the position in the text where they end.
 
-    The text begins in line ``line`` of the file; with ``is_last`` the text and the file end together. ``separator``
-    stands between cells. Raises an UnreadableError for rows that a parser would misread, and with ``one_column`` for an
-    empty line.
+    The text begins in line ``line`` of the file; with ``is_last`` the text and the file end together. The other
+    arguments and errors are those of `blocks_of`.
     """
-    if (at := text.find(b"\0")) >= 0:
-        raise UnreadableError(f"line {line + _count_line_ends(text, at)} holds binary data, not UTF-8 text")
+    if (zero_byte := text.find(b"\0")) >= 0:
+        raise UnreadableError(f"line {line + _count_line_ends(text, zero_byte)} holds binary data, not UTF-8 text")
     quoted = None
     line_ends = None
     if b'"' in text:
@@ -136,6 +133,7 @@ def _block_of(text: bytearray, line: int, separator: str, *, is_last: bool, one_
         if quoted is None:
             quoted = _find_quoted(text, codes, line, separator, is_last=is_last)
         line_ends = _line_ends(codes, quoted)
+    # The whole rows end behind the last line end outside of quoted cells; without one there are none.
     if is_last:
         end = len(text)
     elif line_ends is None:
@@ -153,10 +151,10 @@ Intervals = tuple[np.ndarray, np.ndarray]
 
 
 def _find_strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -> Intervals | None:
-    """Return the `Intervals` of quoted cells; None unless each quotation mark bounds a cell or is part of a pair.
+    """Return the `Intervals` of quoted cells; None unless each quotation mark bounds a cell or is half of a pair.
 
     ``codes`` are the bytes of a text, ``separator`` stands between its cells. With ``is_last`` the text ends where the
-    file does; else its last cell may be cut. A pair of marks is a mark in a cell, and divides it into two intervals.
+    file does; else its last cell may be cut. A pair stands for a mark in a cell, and divides it into two intervals.
     """
     marks = np.flatnonzero(codes == _QUOTE)
     if len(marks) % 2:
@@ -166,7 +164,7 @@ def _find_strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -
     is_between = np.zeros(256, bool)  # whether each byte may come between two cells
     is_between[[_END, _RETURN, ord(separator)]] = True
     opening, closing = marks[0::2], marks[1::2]  # marks open and close by turns
-    is_doubled = opening[1:] == closing[:-1] + 1  # a mark that closes, and right behind it one that opens
+    is_doubled = opening[1:] == closing[:-1] + 1  # whether a mark that closes has one that opens right behind it
     # A mark may open a cell behind a byte between cells, and close one before such a byte.
     may_open = is_between[codes[opening - 1]]
     may_open[0] |= opening[0] == 0  # at the start of the text, where -1 above is the text's last byte
@@ -182,9 +180,9 @@ def _find_strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -
 def _find_quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, *, is_last: bool) -> Intervals:
     """Return the `Intervals` of quoted cells as parsers find them; raise an UnreadableError for a mark left open.
 
-    ``codes`` are the bytes of ``text``, which begins in line ``line``; with ``is_last`` it ends where the file does.
-    ``separator`` stands between cells. A quoted cell over several lines is accepted only if no quotation mark in its
-    row is misplaced. Else its opening mark was never closed: the mark that seems to close it is of another row.
+    ``codes`` are the bytes of ``text``; the other arguments are those of `_block_of`. A quoted cell over several lines
+    is accepted only if no quotation mark in its row is misplaced. Else its opening mark was never closed: the mark that
+    seems to close it is of another row.
     """
     between = b"\r\n" + separator.encode()
     # A mark opens a cell at the start, or behind a separator or line end. The group is empty if the text ends within.
@@ -198,7 +196,7 @@ def _find_quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, 
     # A mark's line, and its row, are known by the number of line ends and of row ends before it.
     line_ends = _line_ends(codes, quoted=None)
     spans_lines = np.searchsorted(line_ends, opening) != np.searchsorted(line_ends, closing)
-    row_ends = _line_ends(codes, (opening, closing))
+    row_ends = _line_ends(codes, (opening, closing))  # the line ends outside of quoted cells
     is_in_faulty_row = np.isin(np.searchsorted(row_ends, opening), np.searchsorted(row_ends, misplaced))
     is_faulty = spans_lines & is_in_faulty_row
     if is_faulty.any():
@@ -211,8 +209,8 @@ def _find_quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, 
 def _find_misplaced(codes: np.ndarray, quoted: Intervals, between: bytes) -> np.ndarray:
     """Return the positions of misplaced quotation marks in a text with the bytes ``codes``.
 
-    These are marks outside of the ``quoted`` cells, and the opening marks of cells that further text follows. Only the
-    bytes ``between``, or the end of the text, may follow a cell.
+    These are marks outside of the ``quoted`` cells, and opening marks of cells that neither one of the bytes
+    ``between``, which stand between cells, nor the end of the text follows.
     """
     opening, closing = quoted
     followers = codes[np.minimum(closing + 1, len(codes) - 1)]
@@ -225,7 +223,7 @@ def _find_misplaced(codes: np.ndarray, quoted: Intervals, between: bytes) -> np.
 
 
 def _open_mark_error(text: bytearray, at: int, line: int) -> UnreadableError:
-    """Return the error for a quotation mark at position ``at`` of a text, which begins in line ``line`` of the file."""
+    """Return the error for an open quotation mark at position ``at`` of ``text``, which begins in line ``line``."""
     return UnreadableError(
         f"line {line + _count_line_ends(text, at)} opens a quotation mark that is not closed where its cell ends; "
         "close it, or double the marks within the cell"
@@ -233,16 +231,11 @@ def _open_mark_error(text: bytearray, at: int, line: int) -> UnreadableError:
 
 
 def _line_ends(codes: np.ndarray, quoted: Intervals | None) -> np.ndarray:
-    """Return the positions, among the bytes ``codes``, of line feeds and carriage returns outside of ``quoted`` cells.
-
-    With None for ``quoted`` these are all line feeds and carriage returns.
-    """
+    """Return where line feeds and carriage returns are among the bytes ``codes``, except those in ``quoted`` cells."""
     ends = np.flatnonzero((codes == _END) | (codes == _RETURN))
-    if quoted is None:
+    if quoted is None or not len(quoted[0]):
         return ends
     opening, closing = quoted
-    if not len(opening):
-        return ends
     cell_index = np.searchsorted(opening, ends) - 1  # of the last cell that opens before; -1 for none
     return ends[(cell_index < 0) | (ends > closing[cell_index])]
 
@@ -256,25 +249,24 @@ def _row_starts(text: bytearray, end: int, quoted: Intervals | None) -> np.ndarr
     is_end = np.zeros(end + 1, bool)
     is_end[_line_ends(codes, quoted)] = True
     is_end[-1] = True  # rolled to the front below: the first byte starts a line
-    return np.flatnonzero(~is_end[:-1] & np.roll(is_end, 1)[:-1])
+    is_behind_end = np.roll(is_end, 1)
+    return np.flatnonzero(~is_end[:-1] & is_behind_end[:-1])
 
 
 def _check_no_empty_line(text: bytearray, end: int, quoted: Intervals | None, line: int) -> None:
-    """Raise an UnreadableError if ``text[:end]`` has an empty line outside of ``quoted`` cells.
-
-    The text begins in line ``line`` of the file.
-    """
+    """Raise an UnreadableError if ``text[:end]``, from line ``line`` on, has an empty line outside ``quoted`` cells."""
     codes = np.frombuffer(text, np.uint8)[:end]
     ends = _line_ends(codes, quoted)
-    before = np.concatenate([[-1], ends[:-1]])
+    previous_ends = np.concatenate([[-1], ends[:-1]])
+    is_right_behind = previous_ends == ends - 1
     # A line feed right behind a carriage return is the second half of one line end.
-    is_second_half = (codes[ends] == _END) & (before == ends - 1) & (codes[before] == _RETURN) & (before >= 0)
-    is_empty = (before == ends - 1) & ~is_second_half
+    is_second_half = is_right_behind & (codes[ends] == _END) & (codes[previous_ends] == _RETURN) & (previous_ends >= 0)
+    is_empty = is_right_behind & ~is_second_half
     if is_empty.any():
-        at = line + _count_line_ends(text, int(ends[is_empty.argmax()]))
+        empty_line = line + _count_line_ends(text, int(ends[is_empty.argmax()]))
         raise UnreadableError(
-            f'line {at} is empty, which in a file of one column may be a missing value or no row; write "" or take it '
-            "away"
+            f"line {empty_line} is empty, which in a file of one column may be a missing value or no row; write "
+            '"" or take it away'
         )
 
 
@@ -287,22 +279,19 @@ def _count_line_ends(text: bytes | bytearray, end: int | None = None) -> int:
     return n_ends
 
 
-_OVERLAP = 2**8  # bytes that two pieces share, so that a cell at their border lies whole in one of them
+_OVERLAP = 2**8  # bytes that two pieces share, so that a number at their border lies whole in one of them
 
 
 def has_marks_of_others(file: Path) -> bool:
-    """Return whether a text file with commas between cells may hold numbers with marks other than decimal points.
+    """Return whether a text file with commas between cells may hold numbers with commas, or points between thousands.
 
-    These are commas in numbers, and points between thousands. Only bytes are looked at, so True may be wrong.
+    Only bytes are looked at, so True may be wrong.
     """
     return any(_has_quoted_commas(piece) or _has_points_by_thousands(piece) for piece in _pieces(file))
 
 
 def _pieces(file: Path) -> Iterator[np.ndarray]:
-    """Yield the bytes of a file in arrays of uint8 that overlap by `_OVERLAP` bytes.
-
-    An array is valid until the next one is asked for: all share one buffer.
-    """
+    """Yield the bytes of a file in arrays of uint8 that overlap; each is valid until the next one is asked for."""
     buffer = bytearray(_OVERLAP + 8 * _PIECE)
     codes = np.frombuffer(buffer, np.uint8)
     with open_bytes(file) as stream, memoryview(buffer) as view:
@@ -327,7 +316,8 @@ def _has_quoted_commas(codes: np.ndarray) -> bool:
     is_digit_or_sign = is_digit | (codes == ord("-")) | (codes == ord("+"))
     if not np.any(is_digit_or_sign[:-2] & is_comma[1:-1] & is_digit[2:]):
         return False
-    # Is there a comma between the opening quote of a cell that begins like a number, and the next quote?
+    # Is there a comma between the opening quote of a cell that begins like a number, and the next quote? Behind the
+    # last quote or comma the end of the text stands for a further one.
     quotes = np.flatnonzero(is_quote)
     next_quotes = np.append(quotes[1:], len(codes))
     byte_behind = codes[np.minimum(quotes + 1, len(codes) - 1)]
@@ -345,14 +335,14 @@ _BEGINNING[list(b"0123456789+-.,' \xc2\xe2")] = True
 
 
 def _are_digits(codes: np.ndarray) -> np.ndarray:
-    """Return whether each byte of an array of uint8 is a digit."""
+    """Return whether each byte in ``codes``, an array of uint8, is a digit."""
     return codes - ord("0") < 10  # bytes below "0" wrap around to large numbers
 
 
 def _has_points_by_thousands(codes: np.ndarray) -> bool:
     """Return whether a text with the bytes ``codes`` has two points with exactly three digits between them."""
     is_point = codes == ord(".")
-    is_first_of_two = is_point[:-4] & is_point[4:]
+    is_first_of_two = is_point[:-4] & is_point[4:]  # the second point is four bytes further on
     if not is_first_of_two.any():
         return False
     first_points = np.flatnonzero(is_first_of_two)

@@ -1,9 +1,8 @@
 """Data in memory as Arrow's: tables of frames, columns by name and arrays; columns of answers and class labels.
 
-`tables_of` takes a source of any kind, and yields tables of the columns that a model reads and of those that are
-carried along. Numbers that a model reads may become floats; columns that are carried along keep their values, or are
-refused. `arrow_numbers`, `arrow_texts` and `arrow_labels` make arrays from buffers, without `pyarrow.array`: it imports
-pandas if that is installed, which takes longer than all other steps of a short run.
+Numbers that a model reads may become floats. Columns that are carried along keep their values exactly, or are refused.
+`arrow_numbers`, `arrow_texts` and `arrow_labels` make arrays from buffers, without `pyarrow.array`: it imports pandas
+if that is installed, which takes longer than all other steps of a short run.
 """
 
 import datetime
@@ -36,8 +35,7 @@ _FAULTS = (pa.ArrowException, TypeError, ValueError, OverflowError)  # errors fo
 def tables_of(source: Any, positions: Positions) -> Iterator[pa.Table]:
     """Yield the rows of a source in memory as Arrow tables: the columns to read, then those to carry along.
 
-    ``positions`` returns their positions for the names of all columns. Raises a TypeError for a source that is no
-    table, and for values that Arrow has no type for.
+    Raises a TypeError for a source that is no table, and for values that Arrow has no type for.
     """
     if isinstance(source, pa.Table):
         yield select_at(source, positions)
@@ -48,11 +46,11 @@ def tables_of(source: Any, positions: Positions) -> Iterator[pa.Table]:
     elif hasattr(source, "to_batches") and not hasattr(source, "columns"):  # a dataset of Arrow
         for batch in source.to_batches():
             yield select_at(pa.Table.from_batches([batch]), positions)
-    elif hasattr(source, "dtype") and not is_frame(source):
+    elif hasattr(source, "dtype") and not is_frame(source):  # an array
         yield _table_of_array(source, positions)
     elif not isinstance(source, pa.RecordBatchReader) and (frame := as_frame(source, "source")) is not None:
         yield table_of_frame(source, frame, positions)
-    elif isinstance(source, Iterable) and not isinstance(source, str | bytes):
+    elif isinstance(source, Iterable) and not isinstance(source, str | bytes):  # a reader of Arrow, too
         for part in source:
             yield from tables_of(part, positions)
     else:
@@ -69,9 +67,9 @@ def select_at(table: pa.Table, positions: Positions) -> pa.Table:
 
 
 def table_of_columns(columns: Mapping[Any, Any], *, exact: bool = False) -> pa.Table:
-    """Return {name: column} as a table; raise a TypeError for a column whose values Arrow has no type for.
+    """Return {name: column} as a table; raise a TypeError for values that Arrow has no type for.
 
-    Without ``exact`` such a column becomes floats if its values are numbers.
+    Without ``exact`` a column of such values becomes floats if they are numbers.
     """
     return pa.table({str(name): _column(column, str(name), exact) for name, column in columns.items()})
 
@@ -85,7 +83,8 @@ def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
         table = pa.Table.from_pandas(frame, preserve_index=False)
         for j, data_type in enumerate(table.schema.types):
             # Of objects Arrow may truncate times, and take texts among bytes for bytes: `_column` reads these.
-            if (pa.types.is_temporal(data_type) or pa.types.is_binary(data_type)) and _holds_objects(frame.iloc[:, j]):
+            may_differ = pa.types.is_temporal(data_type) or pa.types.is_binary(data_type)
+            if may_differ and _holds_objects(frame.iloc[:, j]):
                 column = _column(frame.iloc[:, j], table.schema.names[j], exact)
                 table = table.set_column(j, table.schema.names[j], column)
         return table
@@ -97,8 +96,7 @@ def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
 def table_of_frame(source: Any, frame: Any, positions: Positions) -> pa.Table:
     """Return a table of the columns of a frame or dictionary to read, then of those to carry along.
 
-    ``positions`` returns their positions for the names of all columns. ``frame`` is what `as_frame` returns for the
-    ``source``.
+    ``frame`` is what `as_frame` returns for the ``source``.
     """
     read, carried = positions(list(map(str, frame.columns)))
     if is_pandas(frame):
@@ -114,8 +112,7 @@ def table_of_frame(source: Any, frame: Any, positions: Positions) -> pa.Table:
 def _table_of_array(source: Any, positions: Positions) -> pa.Table:
     """Return a table of the columns of an array to read, then of those to carry along.
 
-    ``source`` is an array ``[instances features]``, or a structured one. ``positions`` returns the positions for the
-    names of all columns, which are "0", "1", … for an array that is not structured.
+    ``source`` is an array ``[instances features]``, whose columns are named "0", "1", …, or a structured one.
     """
     table = plain_table(source, "source")
     if isinstance(table, Frame):  # from a structured array; masked integers are floats in the frame
@@ -125,7 +122,7 @@ def _table_of_array(source: Any, positions: Positions) -> pa.Table:
     if len(table.shape) != 2:
         raise ValueError(f"an array of shape {table.shape} is no table; pass (instances, features).")
     array = np.asarray(table)  # Arrow does not read arrays of JAX
-    original = source if isinstance(source, np.ma.MaskedArray) else array
+    original = source if isinstance(source, np.ma.MaskedArray) else array  # for columns that keep their values
     read, carried = positions([str(j) for j in range(array.shape[1])])
     columns = [(str(j), array[:, j]) for j in range(array.shape[1])]
     originals = [(str(j), original[:, j]) for j in range(array.shape[1])]
@@ -147,10 +144,9 @@ def join_tables(read: pa.Table, carried: pa.Table) -> pa.Table:
 
 
 def _column(column: Any, name: str, exact: bool) -> Any:
-    """Return a column of any library as an Arrow array; with ``exact`` its values stay as they are.
+    """Return the column ``name`` of any library as an Arrow array; with ``exact`` its values stay as they are.
 
-    Without ``exact`` numbers that Arrow has no type for become floats. Raises a TypeError, in which ``name`` is the
-    column's name, for other values that Arrow has no type for.
+    Raises a TypeError for values that Arrow has no type for; without ``exact`` such numbers become floats or decimals.
     """
     if str(getattr(column, "dtype", "")).startswith("Sparse"):
         column = column.to_numpy()
@@ -186,7 +182,7 @@ def _arrow_of_numbers(column: Any) -> pa.Array:
     Raises one of `_FAULTS` for values that are no numbers.
     """
     values = np.asarray(column, None if hasattr(column, "dtype") else object)
-    numbers = as_floats(values)
+    numbers = as_floats(values)  # raises for others
     if values.dtype == object and all(is_missing(value) or type(value) is int for value in values.tolist()):
         cells = [None if is_missing(value) else decimal.Decimal(value) for value in values.tolist()]
         with suppress(*_FAULTS):  # integers of more than 76 digits
@@ -202,7 +198,7 @@ def _holds_objects(column: Any) -> bool:
 def _arrow_of_objects(column: Any, name: str) -> pa.Array:
     """Return a column of Python's objects as an Arrow array; times keep their nanoseconds, which Arrow may truncate.
 
-    ``name`` is the column's name in messages. Raises one of `_FAULTS` for values that Arrow has no type for.
+    Raises one of `_FAULTS`, which may name the column ``name``, for values that Arrow has no type for.
     """
     # Below, moments are dates and times, and spans are durations.
     try:
@@ -221,10 +217,7 @@ def _arrow_of_objects(column: Any, name: str) -> pa.Array:
 
 
 def _arrow_of_spans(array: pa.Array, spans: list) -> pa.Array:
-    """Return durations as an Arrow array, in nanoseconds if some of them have nanoseconds.
-
-    ``array`` is what Arrow itself has made of the ``spans``; it is returned if no duration has nanoseconds.
-    """
+    """Return durations, ``spans``, in nanoseconds if some have any; else ``array``, what Arrow has made of them."""
     if not any(getattr(span, "nanoseconds", 0) for span in spans):
         return array
     return pa.array([None if is_missing(span) else _nanoseconds(span) for span in spans], pa.duration("ns"))
@@ -233,9 +226,8 @@ def _arrow_of_spans(array: pa.Array, spans: list) -> pa.Array:
 def _arrow_of_moments(values: list, name: str) -> pa.Array | None:
     """Return dates and times as an Arrow array of timestamps, in UTC if they have time zones.
 
-    The unit is the nanosecond if microseconds are too coarse. None if Arrow itself reads the values as exactly, or some
-    value is neither a date nor a time. Raises a TypeError, in which ``name`` is the column's name, if only some of the
-    values have a time zone.
+    None if Arrow itself reads the values as exactly, or some value is neither a date nor a time. Raises a TypeError,
+    which names the column ``name``, if only some of the values have a time zone.
     """
     kinds = {kind for kind in set(map(type, values)) if issubclass(kind, datetime.date | np.datetime64)}
     moments = [None if is_missing(value) else value for value in values]

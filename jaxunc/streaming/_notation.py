@@ -62,10 +62,7 @@ class Notation(NamedTuple):
         return re.search(_pattern(self), cell) is not None
 
     def reading(self, cell: str) -> str:
-        """Return the number that a cell is in this notation, with a decimal point and no other mark, for messages.
-
-        For a cell that is no number in this notation, return "no number".
-        """
+        """Return the number that a cell is in this notation, written with a decimal point alone, or "no number"."""
         if not self.has(cell):
             return "no number"
         for mark in _WRITTEN.get(self.thousands or "", ""):
@@ -76,7 +73,7 @@ class Notation(NamedTuple):
 def wished_notation(decimal: str | None, thousands: str | None) -> Notation:
     """Return the `Notation` with the marks that a caller names, None for an unknown one.
 
-    Raises a ValueError unless they are two different marks that numbers may have.
+    Raises a ValueError for a mark that numbers do not have, and if both are the same.
     """
     check_marks(decimal, thousands)
     return Notation(decimal, thousands)
@@ -97,7 +94,7 @@ _TWO_READINGS = r"^[-+]?[1-9]\d{0,2}\%s\d{3}$"
 
 
 def _pattern(notation: Notation) -> str:
-    """Return the pattern of cells that are numbers in a notation with a decimal mark."""
+    """Return the regular expression of cells that are numbers in a notation with a decimal mark."""
     decimal = re.escape(str(notation.decimal))
     with_groups = ""  # the alternative of a number with marks between thousands
     if notation.thousands is not None:
@@ -142,10 +139,7 @@ class _ColumnEvidence:
         """For each mark that may be before decimals or between thousands in some cell, the first such cell."""
 
     def add(self, cells: Any) -> bool:
-        """Look at further ``cells``, an Arrow array of strings; return whether each is a number in some notation.
-
-        If one is not, the column holds texts.
-        """
+        """Look at further ``cells``, Arrow strings; return whether each is a number in some notation, and no text."""
         # The first cells often show the decimal mark, and then a cast tells quickly that the others have it, too.
         parts = (cells.slice(0, _FIRST), cells.slice(_FIRST))
         return all(self._are_plain(part) or self._narrow_down(part) for part in parts)
@@ -155,10 +149,10 @@ class _ColumnEvidence:
 
         A notation that was dropped counts as well.
         """
-        distinct = compute.drop_null(compute.unique(cells))
-        is_marked = compute.match_substring_regex(distinct, _MARKS)
-        marked_cells = distinct.filter(is_marked)
-        unmarked_cells = distinct.filter(compute.invert(is_marked))
+        distinct_cells = compute.drop_null(compute.unique(cells))
+        is_marked = compute.match_substring_regex(distinct_cells, _MARKS)
+        marked_cells = distinct_cells.filter(is_marked)
+        unmarked_cells = distinct_cells.filter(compute.invert(is_marked))
         if not is_all(compute.match_substring_regex(unmarked_cells, _PLAIN)):
             return False
         is_explained = np.zeros(len(marked_cells), bool)  # whether each cell is a number in some notation
@@ -167,7 +161,7 @@ class _ColumnEvidence:
             is_explained |= fits
             if not fits.all():
                 self.notations.remove(notation)
-                self.against[notation] = marked_cells[int(np.argmin(fits))].as_py()
+                self.against[notation] = marked_cells[int(np.argmin(fits))].as_py()  # the first that does not fit
         if not is_explained.all():
             for notation in self.against:  # the notations that were dropped
                 is_explained |= np.asarray(compute.match_substring_regex(marked_cells, _pattern(notation)))
@@ -203,8 +197,8 @@ class _ColumnEvidence:
 class Evidence:
     """Evidence of a text file's notation, gathered from its cells block by block.
 
-    ``names`` are the columns to look at, and ``missing`` are the words for missing values. ``wish`` is a notation with
-    the marks that the caller names. A column with a cell that is a number in no notation is left out: it holds texts.
+    ``names`` are the columns to look at, ``missing`` the words for missing values, and ``wish`` has the marks that the
+    caller names. A column with a cell that is a number in no notation is left out: it holds texts.
     """
 
     def __init__(self, names: Sequence[str], missing: pa.Array, wish: Notation):
@@ -219,7 +213,7 @@ class Evidence:
 
     @property
     def texts(self) -> dict[str, pa.DataType]:
-        """{column: type of strings} of the columns that are not left out."""
+        """{column: type of strings} of the columns that are not left out as texts."""
         return dict.fromkeys(self._columns, pa.string())
 
     @property
@@ -233,7 +227,7 @@ class Evidence:
         }
 
     def add(self, block: pa.Table) -> None:
-        """Look at the cells of a block, a table; its columns of floats, which Arrow has read, show nothing new."""
+        """Look at the cells of a table, ``block``; columns of floats, which Arrow has read, show nothing new."""
         for name, column in list(self._columns.items()):
             if pa.types.is_string(block[name].type) and not column.add(strip_cells(block[name], self._missing)):
                 del self._columns[name]
@@ -242,29 +236,27 @@ class Evidence:
         """Return the notation that explains all columns of the file; ``usual`` decides between several.
 
         ``usual`` is the notation of the model's data, and ``separator`` the mark between cells. Raises a ValueError if
-        no notation explains all columns, or if a cell has two readings and ``usual`` does not decide. The message names
-        the ``file``, a cell, its readings, and the options that decide.
+        no notation explains all columns, or if a cell has two readings and ``usual`` does not decide.
         """
         columns = [column for column in self._columns.values() if column.marks]  # the others fit every notation
         notations = self._explaining(columns)
-        if not notations and usual != Notation():
+        is_usual_known = usual != Notation()
+        if not notations and is_usual_known:
             # Columns that hold no numbers with the usual decimal mark are texts.
-            allowed = [notation for notation in self._all if usual.decimal in (None, notation.decimal)]
-            columns = [column for column in columns if set(allowed) & set(column.notations)]
-            notations = [notation for notation in self._explaining(columns) if notation in allowed]
+            with_usual_decimal = [notation for notation in self._all if usual.decimal in (None, notation.decimal)]
+            columns = [column for column in columns if set(with_usual_decimal) & set(column.notations)]
+            notations = [notation for notation in self._explaining(columns) if notation in with_usual_decimal]
         if not notations:
             raise self._odds_error(file)
         marks = set().union(*(column.marks for column in columns))
         notations = _keep_by_separator(notations, marks, separator)
         # Notations that give points and commas the same roles read every cell alike: any of them will do.
         if len({_roles(notation, marks) for notation in notations}) > 1:
-            matching = []
-            if usual != Notation():
-                matching = [notation for notation in notations if usual.allows(notation)]
-            if len({_roles(notation, marks) for notation in matching}) != 1:
+            usual_notations = [notation for notation in notations if is_usual_known and usual.allows(notation)]
+            if len({_roles(notation, marks) for notation in usual_notations}) != 1:
                 raise self._readings_error(file)
-            _tell_two_readings(file, self._with_two_readings(), matching[0])
-            notations = matching
+            _tell_two_readings(file, self._with_two_readings(), usual_notations[0])
+            notations = usual_notations
         return _drop_absent_marks(notations[0], marks)
 
     def _explaining(self, columns: Sequence[_ColumnEvidence]) -> list[Notation]:
@@ -280,7 +272,7 @@ class Evidence:
         )
 
     def _readings_error(self, file: Path) -> ValueError:
-        """Return the error for a file with a cell that has two readings: it names the cell, and both options."""
+        """Return the error for a file with a cell of two readings; it names these, and the options that decide."""
         name, cell, mark = self._with_two_readings()
         as_decimal = Notation(mark)
         as_thousands = Notation(_other(mark), mark)
@@ -315,25 +307,21 @@ class Evidence:
 
 
 def _keep_by_separator(left: list[Notation], marks: set[str], separator: str) -> list[Notation]:
-    """Return the notations ``left``, or only those with decimal points if the file suggests these.
+    """Return the notations ``left``, or those of them with decimal points if commas stand nowhere but between cells.
 
-    A file suggests decimal points if ``separator``, the mark between cells, is a comma, and no number has a comma.
-    ``marks`` are the marks in the file's numbers.
+    ``separator`` is the mark between the file's cells, and ``marks`` are those in its numbers.
     """
     with_points = [notation for notation in left if notation.decimal == "."]
     return with_points if with_points and separator == "," and "," not in marks else left
 
 
 def _roles(notation: Notation, marks: set[str]) -> tuple[bool, ...]:
-    """Return, for the point and the comma if they are among ``marks``, whether each is the decimal mark."""
+    """Return whether the point is the decimal mark, and whether the comma is; only for those among ``marks``."""
     return tuple(notation.decimal == mark for mark in DECIMALS if mark in marks)
 
 
 def _drop_absent_marks(notation: Notation, marks: set[str]) -> Notation:
-    """Return a notation with None for each mark that is not among ``marks``, those in the file's numbers.
-
-    A decimal mark that the mark between thousands implies is filled in (`Notation.implied`).
-    """
+    """Return a notation with None for each mark not among ``marks``, except an implied decimal (`Notation.implied`)."""
     thousands = notation.thousands if notation.thousands in marks else None
     return Notation(notation.decimal if notation.decimal in marks else None, thousands).implied
 
@@ -344,16 +332,13 @@ def _other(mark: str) -> str:
 
 
 def _tell_two_readings(file: Path, ambiguous: tuple[str, str, str], notation: Notation) -> None:
-    """Warn that a cell of the ``file`` is read in ``notation``, though it has another reading, too.
-
-    ``ambiguous`` is (column's name, cell, mark with two readings).
-    """
+    """Warn that the ``ambiguous`` cell, (column's name, cell, mark with two readings), is read in ``notation``."""
     name, cell, mark = ambiguous
     is_decimal = notation.decimal == mark
-    other = Notation(_other(mark), mark) if is_decimal else Notation(mark)
+    other_notation = Notation(_other(mark), mark) if is_decimal else Notation(mark)
     warn(
         f"{file}: {cell!r:.40} in column {name!r} is read as {notation.reading(cell)}, as numbers of the model's data "
-        f"are written; no cell of the file tells it from {other.reading(cell)}, which "
+        f"are written; no cell of the file tells it from {other_notation.reading(cell)}, which "
         f"{'thousands' if is_decimal else 'decimal'}={mark!r} makes it."
     )
 
@@ -371,12 +356,12 @@ def tell_other_notation(file: Path, notation: Notation, usual: Notation) -> None
 
 
 def _holds(cells: Any, letters: str) -> Any:
-    """Return whether each of ``cells``, an Arrow array of strings, has one of the letters."""
+    """Return whether each of ``cells``, Arrow strings, has one of the ``letters``."""
     return compute.match_substring_regex(cells, f"[{re.escape(letters)}]")
 
 
 def _matching(cells: Any, pattern: str) -> Any:
-    """Return those of ``cells``, an Arrow array of strings, that match a pattern."""
+    """Return those of ``cells``, Arrow strings, that match a pattern."""
     return cells.filter(compute.match_substring_regex(cells, pattern))
 
 

@@ -1,8 +1,7 @@
 """Outputs that files and streams ask of a model: an `Outputs` holds their names, and the settings that they read.
 
-`stream`, `predict_files` and `BatchPredictor` take `OutputSettings`, the first two with the marks of text files, and
-make a `Question` of them. `OUTPUTS` lists the names of outputs, each with the settings that it reads; `_answerers`
-finds the models that answer them.
+`stream`, `predict_files` and `BatchPredictor` take `OutputSettings`, the first two with the marks in numbers of text
+files, and make a `Question` of them.
 """
 
 import dataclasses
@@ -113,7 +112,7 @@ class Outputs:
             self.check_is_read(setting, self.names or ())
         if "exceeds" in (self.names or ()) and self.limits is None:
             raise ValueError("outputs ['exceeds'] are chances to be above limits; name one or several by limits=….")
-        if self.names is not None:
+        if self.names is not None:  # by default these settings ask for the outputs that read them
             self.check_is_read("quantiles", self.names)
             self.check_is_read("limits", self.names)
         if self.by_class and self.coverage is None:
@@ -140,10 +139,7 @@ class Outputs:
             check_integer("k", self.k, 1, ": the number of neighbours of a row")
 
     def _plain_values(self) -> dict[str, Any]:
-        """Return {field: value} of the fields, with values of Python's own types in place of others.
-
-        Raises a ValueError for costs, quantiles and limits that are not sound.
-        """
+        """Return {field: value} with values of Python's own types; raise a ValueError for faulty costs or numbers."""
         numbers = {name: getattr(self, name) for name in ("s", "confidence", "reject")}
         return {
             "names": None if self.names is None else list(self.names),
@@ -165,14 +161,14 @@ class Outputs:
     def check_is_read(self, setting: str, names: Collection[str], readers: Collection[str] = tuple(OUTPUTS)) -> None:
         """Raise a ValueError if the field ``setting`` is not None, but none of the outputs ``names`` reads it.
 
-        ``readers`` are the outputs that may be asked for. The message names those of them that read the setting.
+        Of the outputs ``readers``, which may be asked for, the message names those that read the setting.
         """
         value = getattr(self, setting)
         readers = [name for name in readers if setting in OUTPUTS[name]]
         if value is not None and not {*names} & {*readers}:
-            shown = f"={value}" if isinstance(value, int | float | str) else "=…"
+            value_text = f"={value}" if isinstance(value, int | float | str) else "=…"
             raise ValueError(
-                f"{setting}{shown} would change nothing: ask for outputs={' or '.join(readers)}, or leave it out."
+                f"{setting}{value_text} would change nothing: ask for outputs={' or '.join(readers)}, or leave it out."
             )
 
 
@@ -188,8 +184,8 @@ class Question(NamedTuple):
 def question_of(passed: Mapping[str, Any], settings: type, function: str) -> Question:
     """Return the `Question` that a function is asked by the keywords ``passed`` to it, {keyword: value}.
 
-    ``settings`` is the type that lists the function's keywords, such as `OutputSettings`. ``function`` is the
-    function's name in messages. Raises a TypeError or a ValueError for a keyword that is unknown or not sound.
+    ``settings`` lists the function's keywords: `OutputSettings` or `TextOutputSettings`. ``function`` is its name in
+    messages. Raises a TypeError or a ValueError for a keyword that is unknown or not sound.
     """
     check_settings(passed, settings, function)
     values = {name: passed.get(name, DEFAULTS.get(name)) for name in TextOutputSettings.__annotations__}
@@ -207,9 +203,9 @@ def check_rows_path(rows: Any) -> None:
 
 
 def check_lists(**lists: Any) -> None:
-    """Raise an error unless the value of each keyword is None or a collection of names.
+    """Raise an error unless each value is None or a collection: a ValueError for a string, which is one name.
 
-    It is a ValueError for a string, which is a single name, and a TypeError for anything else.
+    For anything else it is a TypeError. The keywords are the values' names in messages.
     """
     for name, value in lists.items():
         if isinstance(value, str):

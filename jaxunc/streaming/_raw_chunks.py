@@ -20,8 +20,8 @@ compute: Any = pyarrow.compute
 class RawRows:
     """A function from chunks of raw columns to the encoded rows that the trees of ``model`` test.
 
-    ``model`` is a fitted estimator with a pipeline. The attribute ``columns`` has the raw columns that the pipeline
-    reads; data may lack columns that it drops.
+    ``model`` is a fitted estimator with a pipeline. ``columns`` are the raw columns that the pipeline reads; data may
+    lack columns that it drops.
     """
 
     def __init__(self, model: Any):
@@ -32,7 +32,7 @@ class RawRows:
             )
         positions = model._columns_read
         names = getattr(model, "feature_names_in_", None)
-        types = model._raw_types or ("Object",) * model.n_features_in_
+        types = model._raw_types or ("Object",) * model.n_features_in_  # "Object": any type
         # By the column that the pipeline reads: its name, its type in the fit, and the family of that type.
         self._model = model
         self._names = None if names is None else [str(names[j]) for j in positions]
@@ -51,10 +51,7 @@ class RawRows:
         )
 
     def __call__(self, chunk: DataChunk) -> EncodedRows:
-        """Return the encoded rows of a chunk of raw columns.
-
-        Raises a TypeError or a ValueError, which names the data, for columns that the pipeline does not take.
-        """
+        """Return a chunk's encoded rows; raise a TypeError or a ValueError, which names the data, for wrong columns."""
         try:
             frame = self._frame(chunk)
             rows = encode_rows(self._model._instances(frame), self._model.bound_.columns)
@@ -64,10 +61,7 @@ class RawRows:
             raise type(error)(f"{chunk.where}: {error}") from error
 
     def _frame(self, chunk: DataChunk) -> Any:
-        """Return the raw columns of a chunk as a pandas frame with the types of the fit.
-
-        For a fit without names of columns, return an array of float64.
-        """
+        """Return a chunk's raw columns as a frame of the fit's types, or for a fit without names as a float64 array."""
         names = self._names or [str(j) for j in range(len(self._types))]
         columns = [self._column(j, chunk) for j in range(len(names))]
         frame = as_frame(pa.table(columns, names=names))
@@ -76,7 +70,7 @@ class RawRows:
         return frame if self._names is not None else frame.to_numpy(np.float64)
 
     def _column(self, j: int, chunk: DataChunk) -> Any:
-        """Return column ``j`` of a chunk, with null for a missing value of a text file; a dictionary is decoded.
+        """Return column ``j`` of a chunk, decoded if it is a dictionary, with null for missing values of a text file.
 
         Raises a TypeError for a column of a text file that was neither numbers nor words in the fit.
         """
@@ -109,13 +103,21 @@ def _restore_type(column: Any, raw_type: str, family_name: str | None) -> Any:
         return column
     if raw_type.startswith("Float"):
         return column.astype(raw_type.lower())
-    if column.isna().any():
-        return column.map({0: False, 1: True}).astype(object) if raw_type == "Boolean" else column
-    # A column that held integers in the fit may have fractions now, or integers beyond its type; they are kept.
-    values = column.astype(float)
+    if raw_type == "Boolean":
+        dtype, lowest, highest = np.dtype(bool), 0, 1
+    elif raw_type.startswith(("Int", "UInt")):
+        dtype = np.dtype(raw_type.lower())
+        lowest, highest = np.iinfo(dtype).min, np.iinfo(dtype).max
+    else:  # decimals, which are floats here
+        return column
+    # A column of integers or bools may have fractions now, or integers beyond its type; they are kept.
+    present = column.dropna()
+    values = present.astype(float)
     if not np.all(np.isfinite(values) & (values == np.rint(values))):
         return column
-    dtype = np.dtype("bool" if raw_type == "Boolean" else raw_type.lower())
-    lowest, highest = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    fits = column.empty or (lowest <= int(column.min()) and int(column.max()) <= highest)
-    return column.astype(dtype) if fits else column
+    if not present.empty and not lowest <= int(present.min()) <= int(present.max()) <= highest:
+        return column
+    if len(present) == len(column):
+        return column.astype(dtype)
+    # pandas holds bools with missing values as objects, and integers with missing values as floats.
+    return column.map({0: False, 1: True}).astype(object) if dtype.kind == "b" else column

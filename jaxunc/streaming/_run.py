@@ -1,7 +1,7 @@
 """The folder of a run of `predict_files`: its manifest, its finished parts, and its lock.
 
-A `Run` continues an earlier run in the folder. The manifest names the model, the settings, the data and the finished
-parts. `Run.open` compares the manifest with the run that begins, keeps the parts that are still right, and removes all
+A part is a file of answers. The manifest names the model, the settings, the data and the finished parts. `Run.open`
+compares the manifest of an earlier run with the run that begins, keeps the parts that are still right, and removes all
 others. Anyone may have written the manifest: names and numbers that no run writes are refused. A lock of the operating
 system, which ends with its process, keeps other runs from writing to the folder.
 """
@@ -35,11 +35,7 @@ LOCK = ".lock"  # name of the file that is locked; a run removes it at its end, 
 
 
 def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], model: str | Path) -> None:
-    """Raise a ValueError unless a run may write its answers to the folder ``output``.
-
-    The output must not be a file, such as the file of the ``model``. It must neither be a path of the ``source`` nor
-    lie within a folder of it.
-    """
+    """Raise a ValueError if ``output`` is a file, such as the ``model``'s, or is a path of ``source`` or within one."""
     if output.is_file() or is_same_file(output, model):
         raise ValueError(f"the output {output} is a file; name a folder, which holds the answers alone.")
     paths = [source] if isinstance(source, str | Path) else source
@@ -56,8 +52,8 @@ def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], mode
 class Run:
     """The output ``folder`` of a run of `predict_files` over the data ``files``, with its manifest and finished parts.
 
-    ``identity`` describes the run as `identity_of` returns it. Each part has ``part_rows`` rows; the last part of a
-    data file may have fewer.
+    ``identity`` is what `identity_of` returns for the run. Each part has ``part_rows`` rows; the last part of a data
+    file may have fewer.
     """
 
     def __init__(self, folder: Path, identity: dict[str, Any], files: list[Path], part_rows: int):
@@ -86,9 +82,8 @@ class Run:
     def open(self) -> None:
         """Take over the finished parts that an earlier run left in the folder, and remove all other parts.
 
-        Parts of data files that have changed are removed, and so are temporary files. Data files that the manifest
-        lacks get numbers after those that it has. Raises a ValueError for a folder of another run, or a damaged
-        manifest.
+        Parts of data files that have changed are removed, and so are temporary files. Raises a ValueError for a folder
+        of another run, or a damaged manifest.
         """
         path = self.folder / MANIFEST
         if os.path.lexists(path):
@@ -114,19 +109,20 @@ class Run:
     def _compare(self, manifest: dict[str, Any]) -> set[int]:
         """Compare the ``manifest`` of an earlier run with this run; return the positions of data files that changed.
 
-        This run's data files are put in the manifest's order, new files last. Raises a ValueError if the manifest has
-        parts, and is of a run with another model, other settings, or data files that are gone.
+        This run's data files are put in the manifest's order, new files last: parts are named by positions. Raises a
+        ValueError if the manifest has parts, and is of a run of another model, other settings or data files that are
+        gone.
         """
         old_inputs = manifest["inputs"]
         new_inputs = self._identity["inputs"]
         old_names = [entry["name"] for entry in old_inputs]
         new_names = [entry["name"] for entry in new_inputs]
         diffs = {key for key in ("jaxunc", "model", "settings") if manifest[key] != self._identity[key]}
-        gone = sorted(set(old_names) - set(new_names))
-        # Files are matched by name, so names have to be distinct.
+        absent_names = sorted(set(old_names) - set(new_names))
+        # Files in another order are matched by name, so names have to be distinct.
         has_twins = len(set(old_names)) < len(old_names) or len(set(new_names)) < len(new_names)
-        if old_names != new_names and gone:
-            diffs.add(f"inputs ({', '.join(gone[:3])} {'is' if len(gone) == 1 else 'are'} gone)")
+        if old_names != new_names and absent_names:
+            diffs.add(f"inputs ({', '.join(absent_names[:3])} {'is' if len(absent_names) == 1 else 'are'} gone)")
         elif old_names != new_names and has_twins:
             diffs.add("inputs")
         if diffs:
@@ -142,7 +138,7 @@ class Run:
             order += [i for i, name in enumerate(new_names) if name not in set(old_names)]
             self.files = [self.files[i] for i in order]
             new_inputs = self._identity["inputs"] = [new_inputs[i] for i in order]
-        return {i for i, entry in enumerate(old_inputs) if entry != new_inputs[i]}
+        return {i for i, entry in enumerate(old_inputs) if entry != new_inputs[i]}  # in the same order by now
 
     def _is_there(self, part: dict[str, Any]) -> bool:
         """Return whether the file of a part, an entry of the manifest, is in the folder with the size that it had."""
@@ -150,10 +146,9 @@ class Run:
         return is_plain_file(path) and path.stat().st_size == part["bytes"]
 
     def _check_finished_parts(self) -> None:
-        """Read the finished parts; raise a DamagedError unless each has the number of rows that it should have.
+        """Raise a DamagedError unless each finished part has as many rows as the manifest says, and as a `Run` writes.
 
-        A part has the number of rows in the manifest. All but the last part of a data file have ``part_rows`` rows. The
-        first part that is a Parquet file tells the types of the kept columns.
+        The first part that is a Parquet file tells the types of the kept columns, for the parts that will be written.
         """
         for part in self._parts:
             path = self.folder / part["name"]
@@ -189,10 +184,7 @@ class Run:
         return sum(part["rows"] for part in self._parts)
 
     def finish(self, name: str, file: int, rows: int) -> None:
-        """Add the finished part ``name`` to the manifest.
-
-        ``file`` is the position of the part's data file, ``rows`` the part's number of rows.
-        """
+        """Add a finished part to the manifest: its ``name``, the position of its data ``file``, and its ``rows``."""
         size = (self.folder / name).stat().st_size
         self._parts = [part for part in self._parts if part["name"] != name]
         self._parts.append({"name": name, "file": file, "rows": rows, "bytes": size})
@@ -207,9 +199,9 @@ class Run:
     def types_to_write(self, position: int, schema: pa.Schema) -> dict[str, pa.DataType]:
         """Return {kept column: type} of columns that must be cast, so that all parts have the first file's types.
 
-        ``position`` is that of the data file to write, ``schema`` has the kept columns of this file. Only types that
-        differ by the width of offsets, 32 or 64 bits of texts, bytes and lists, are cast. For CSV nothing is cast.
-        Raises a ValueError if types differ otherwise.
+        ``schema`` has the kept columns of the data file at ``position``, the one to write. Types of texts, bytes and
+        lists may differ by the width of their offsets, 32 or 64 bits; raises a ValueError for other differences. For
+        CSV, which has no types, nothing is cast.
         """
         if self._identity["settings"]["file_format"] != "parquet":
             return {}
@@ -229,8 +221,8 @@ class Run:
 
     def complete(self) -> dict[str, Any]:
         """Write and return the manifest of the complete run; raise an OSError if a part was removed or changed."""
-        if gone := [part["name"] for part in self._parts if not self._is_there(part)]:
-            raise OSError(f"{gone[:3]} of {self.folder} were taken away or changed meanwhile; run again.")
+        if lost_parts := [part["name"] for part in self._parts if not self._is_there(part)]:
+            raise OSError(f"{lost_parts[:3]} of {self.folder} were taken away or changed meanwhile; run again.")
         return self._write(complete=True)
 
     def _write(self, *, complete: bool) -> dict[str, Any]:
@@ -246,7 +238,10 @@ class Run:
 
 
 def _without_gaps(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the parts in order; after a missing part of a data file all later parts of this file are left out."""
+    """Return the parts in order; after a missing part of a data file all later parts of this file are left out.
+
+    The run goes on behind the last row of a file's parts, so they must be its first ones.
+    """
     first_parts = []
     next_part = Counter()  # by the position of a data file: the number of its parts so far, and of the next part
     for part in sorted(parts, key=lambda part: cast(tuple[int, int], part_of(part["name"]))):
@@ -260,8 +255,8 @@ def _without_gaps(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def identity_of(model: str | Path, source: Any, files: list[Path], settings: dict[str, Any]) -> dict[str, Any]:
     """Return the identity of a run: {"jaxunc": version, "model": digest, "settings": settings, "inputs": data files}.
 
-    ``model`` is the path of the model's file. Each of the ``files`` has a name, a size and a time of change. The names
-    are relative to ``source`` if that is a folder.
+    ``model`` is the path of the model's file. The ``files`` are described by name, size and time of change; names are
+    relative to ``source`` if that is a folder.
     """
     with open(model, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -284,21 +279,19 @@ def types_as_written(schema: pa.Schema) -> dict[str, pa.DataType]:
 
     Raises a ValueError for a type that Parquet cannot hold.
     """
+    # The writer of parts undoes run-end encoding, which Parquet lacks. The other types are read back from a file.
     types = [field.type.value_type if pa.types.is_run_end_encoded(field.type) else field.type for field in schema]
-    decoded = pa.schema([field.with_type(data_type) for field, data_type in zip(schema, types, strict=True)])
+    plain_schema = pa.schema([field.with_type(data_type) for field, data_type in zip(schema, types, strict=True)])
     sink = pa.BufferOutputStream()
     try:
-        parquet.ParquetWriter(sink, decoded).close()
+        parquet.ParquetWriter(sink, plain_schema).close()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise ValueError(f"the columns that are kept cannot be written as parquet: {error}.") from error
     return {field.name: field.type for field in parquet.read_schema(pa.BufferReader(sink.getvalue()))}
 
 
 def without_widths(data_type: pa.DataType) -> pa.DataType:
-    """Return ``data_type`` with Arrow's large and view types, also within it, replaced by those of 32-bit offsets.
-
-    These are types of texts, bytes and lists.
-    """
+    """Return a type of Arrow with large and view types of texts, bytes and lists in it replaced by the usual ones."""
     types = pa.types
     if types.is_large_string(data_type) or types.is_string_view(data_type):
         return pa.string()
@@ -319,18 +312,12 @@ class DamagedError(ValueError):
 
 
 def part_name(file: int, part: int) -> str:
-    """Return the name of a part without its ending.
-
-    ``file`` is the position of its data file, ``part`` the position of the part among those of this file.
-    """
+    """Return the name, without ending, of the part at position ``part`` among those of the data file at ``file``."""
     return f"part-{file:05d}-{part:05d}"
 
 
 def part_of(name: str) -> tuple[int, int] | None:
-    """Return (position of the data file, position of the part), read from a part's ``name``.
-
-    None if no run gives a part such a name.
-    """
+    """Return (position of the data file, position of the part) from a part's name; None for a name of no part."""
     match = _PART.fullmatch(name)
     if match is None or part_name(int(match[1]), int(match[2])) != name.rpartition(".")[0]:
         return None
@@ -346,10 +333,10 @@ def is_plain_file(path: Path) -> bool:
 
 
 def read_manifest(path: Path, n_inputs: int) -> dict[str, Any]:
-    """Return the manifest in the file ``path``; raise a DamagedError if it is too large, or an entry is not sound.
+    """Return the manifest in the file ``path``; raise a DamagedError if it is too large, or not what a run writes.
 
-    A manifest may have `LEAST_BUDGET` bytes, and `ENTRY_BYTES` more for each of ``n_inputs`` data files and of the
-    files in its folder.
+    It may have `LEAST_BUDGET` bytes, and `ENTRY_BYTES` more for each of ``n_inputs`` data files and of the files in its
+    folder.
     """
     if not is_plain_file(path):
         raise DamagedError("it is no file, but a link, a folder or a device")
@@ -384,10 +371,7 @@ def _check_inputs(inputs: list[Any]) -> None:
 
 
 def _check_parts(manifest: dict[str, Any]) -> None:
-    """Raise a DamagedError unless each entry of a manifest's "parts" describes a part of one of its data files.
-
-    Each part must be there once, with the name that a run gives it.
-    """
+    """Raise a DamagedError unless a manifest's "parts" are different parts of its data files, named as by a run."""
     ending = f".{manifest['settings'].get('file_format')}"
     n_files = len(manifest["inputs"])
     names = set()
@@ -432,9 +416,9 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def _acquire(path: Path) -> int:
-    """Open and lock the lock file ``path``, and return its handle; raise an OSError if another run holds the lock.
+    """Open and lock the file ``path``, and return its handle; raise an OSError if another run holds the lock.
 
-    If the file system has no locks, warn, and return the handle of a file that is not locked.
+    If the file system has no locks, warn, and return the handle of the unlocked file.
     """
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
@@ -468,8 +452,8 @@ def _lock(handle: int) -> None:
     """
     try:
         import fcntl
-    except ImportError:
-        msvcrt: Any = importlib.import_module("msvcrt")  # Windows
+    except ImportError:  # on Windows
+        msvcrt: Any = importlib.import_module("msvcrt")
         try:
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         except PermissionError as error:

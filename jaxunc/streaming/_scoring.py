@@ -1,7 +1,6 @@
 """Scoring: from rows of data, through a model, to the columns of its outputs.
 
-`load_model` reads a model. A `Scoring` finds the models that answer the outputs (`answerers_of`), and asks each of them
-once for the same rows.
+A `Scoring` finds the models that answer the outputs (`answerers_of`), and asks each of them once for the same rows.
 """
 
 import dataclasses
@@ -43,11 +42,10 @@ ORDER = {name: i for i, name in enumerate(OUTPUTS)}  # place of each output's co
 
 
 def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
-    """Return the model in a file of `jaxunc.save` or of another library.
+    """Return the model in a file of `jaxunc.save` or of another library; ``known`` is that of `jaxunc.load`.
 
-    A fitted estimator may be a `StoredEstimator`, which answers without scikit-learn. ``known`` has a user's classes
-    and functions that the file may name. Raises a ValueError for a file that cannot be read, and for another library's
-    model that predicts numbers.
+    A fitted estimator may be a `StoredEstimator`, which answers without scikit-learn. Raises a ValueError for a file
+    that cannot be read, and for another library's model that predicts numbers.
     """
     if not is_model_file(path):
         return load_answering(path, known=known)
@@ -61,10 +59,7 @@ def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
 
 
 def describe_model(path: str | Path) -> Description:
-    """Return the `Description` of a model's file: of `jaxunc.save`, or of another library, whose file is read whole.
-
-    The ``kind`` of another library's model names the library.
-    """
+    """Return the `Description` of a model's file: of `jaxunc.save`, or of another library, whose file is read whole."""
     if not is_model_file(path):
         return describe(path)
     library, model = read_model_file(path)
@@ -90,10 +85,7 @@ def describe_model(path: str | Path) -> Description:
 
 
 class Scoring:
-    """A model that answers a `Question` for rows of data.
-
-    `encoded` encodes the rows of a chunk, `ask` answers them, and `columns` makes columns of files of the answers.
-    """
+    """A model that answers a `Question` for rows of data."""
 
     def __init__(self, model: Any, question: Question):
         outputs, features, keep, notation = question
@@ -110,10 +102,10 @@ class Scoring:
         else:
             self.columns_read = _with_names(answering_model.columns, getattr(model, "feature_names_in_", None))
         # What is asked of the model.
-        self._strata = None
+        self._strata = None  # groups of rows by a column, if a regressor promises coverage in each
         if "uncertainty" in (outputs.names or ()):
             _warn_of_one_doubt(answering_model)
-        if isinstance(answering_model, BoundLaw):
+        if isinstance(answering_model, BoundLaw):  # a regressor
             self._strata = answering_model.law.strata
             answering_model, outputs = _ask_law(answering_model, outputs)
             deciding = HowDecided()
@@ -124,7 +116,7 @@ class Scoring:
         self._uncut: Columns | None = None  # columns without cuts, for models that compare rows by their numbers
         if self.raw_rows is None and self.columns_read.cuts is not None and outputs.rows is not None:
             self._uncut = dataclasses.replace(self.columns_read, cuts=None)
-        names = self.columns_read.names if self.raw_rows is None else None
+        names = self.columns_read.names if self.raw_rows is None else None  # explanations are of the forest's columns
         training = self._training_rows(outputs.rows, _grown_model(model, answering_model))
         self.answerers = answerers_of(answering_model, outputs, deciding, names, training)
         self._models = {id(model): model for answerer in self.answerers for model in answerer.models}  # each once
@@ -136,7 +128,7 @@ class Scoring:
     def _training_rows(self, source: Any, grown: Any) -> TrainingRows | None:
         """Return the training rows in ``source``, data of any kind; their names are in the first column that is kept.
 
-        ``grown`` is what `_grown_model` returned. Return None if ``source`` or ``grown`` is None.
+        ``grown`` has the trees that the rows grew. Return None if ``source`` or ``grown`` is None.
         """
         if source is None or grown is None:
             return None
@@ -150,16 +142,17 @@ class Scoring:
         """Whether the model takes missing values; the first access may import scikit-learn."""
         if isinstance(self._model, StoredEstimator):
             return self._model.takes_missing
-        if not hasattr(self._model, "get_params"):
+        if not hasattr(self._model, "get_params"):  # only estimators refuse them
             return True
         from sklearn.utils import get_tags
 
         return get_tags(self._model).input_tags.allow_nan
 
     def encoded(self, chunk: DataChunk) -> EncodedRows:
-        """Return the rows of a chunk, encoded for the models that answer.
+        """Return a chunk's rows, encoded for the models that answer.
 
-        Raises a ValueError for missing values that the model does not take, and errors of encoding; all name the data.
+        Raises errors, which name the data, for values that cannot be encoded, and for missing ones that the model does
+        not take.
         """
         if self.raw_rows is not None:
             return self.raw_rows(chunk)
@@ -170,7 +163,7 @@ class Scoring:
                 f"{chunk.where} has missing values, which this model was not trained to take. Impute them first."
             )
         strata = None
-        if self._strata is not None and not self._strata.is_raw:
+        if self._strata is not None and not self._strata.is_raw:  # those of raw columns are a pipeline's
             strata = self._strata.numbers_of_arrow(chunk.features, chunk.where, **options)
         numbers = rows if self._uncut is None else encode_arrow(chunk.features, self._uncut, chunk.where, **options)
         return EncodedRows(rows, numbers, strata)
@@ -183,7 +176,7 @@ class Scoring:
 
     def columns(self, answers: list[Any]) -> Named:
         """Return {name of a column: Arrow array} of answers that `ask` returned, in the order of `OUTPUTS`."""
-        columns = {}  # by the rank of their output, and their name
+        columns = {}  # by the rank of the output that a column belongs to, and the column's name
         for answerer, answer in zip(self.answerers, answers, strict=True):
             for output in answerer.outputs:
                 for name, array in _render(answer.columns(output), self.labels):
@@ -193,7 +186,7 @@ class Scoring:
 
 
 def _ask(model: Any, rows: EncodedRows) -> Any:
-    """Return the answer of one of a `Scoring`'s models for the rows; each class of models takes what it reads."""
+    """Return the answer of one of a `Scoring`'s models for the rows; its class says which parts of them it takes."""
     if isinstance(model, BoundLaw):
         return model.answer(rows.encoded, rows.strata)
     if isinstance(model, NeighbourModel | OutsideModel):
@@ -204,11 +197,10 @@ def _ask(model: Any, rows: EncodedRows) -> Any:
 def _grown_model(model: Any, bound: Any) -> Any:
     """Return the trees whose leaves tell which training rows are near a row; None if ``model`` has no trees.
 
-    ``model`` is one that `stream` takes, ``bound`` the bound model that answers for it. For a fitted estimator the
-    result is its own model, which knows the bags of its trees; else the trees or the forest of ``bound``.
+    ``model`` is one that `stream` takes, ``bound`` the bound model that answers for it.
     """
-    if isinstance(bound, BoundLaw | OfForest) and isinstance(model, ReadsRawRows):  # a fitted estimator
-        return unwrap_model(model)[0]
+    if isinstance(bound, BoundLaw | OfForest) and isinstance(model, ReadsRawRows):
+        return unwrap_model(model)[0]  # of a fitted estimator the model inside, which knows the bags of its trees
     if isinstance(bound, BoundLaw):
         return bound.moments.kept.trees
     if isinstance(bound, OfForest):
@@ -227,8 +219,8 @@ def _warn_of_one_doubt(model: Answering) -> None:
 def _how_decided(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:
     """Return the costs and thresholds by which a classifier with these class ``labels`` decides.
 
-    ``outputs`` has the settings. Raises a ValueError for settings of regressors, and for costs that do not suit the
-    labels. It is also raised for a coverage that no output reads, or for which the ``model`` has no calibration rows.
+    ``outputs`` has the settings. Raises a ValueError for settings of regressors, for costs that do not suit the labels,
+    and for a coverage that no output reads, or for which the ``model`` has no calibration rows.
     """
     for name in ("quantiles", "limits"):
         if getattr(outputs, name) is not None:
@@ -252,7 +244,6 @@ def _how_decided(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:
 def _ask_law(model: BoundLaw, outputs: Outputs) -> tuple[BoundLaw, Outputs]:
     """Return a regressor's ``model`` limited to ``outputs``, and ``outputs`` with the default names if it has none.
 
-    A model without this limit might refuse: a conformal law may have too few rows for outputs that nobody asked for.
     Raises a ValueError for outputs and settings that a regressor does not have.
     """
     if outputs.by_class:
@@ -274,14 +265,14 @@ def _ask_law(model: BoundLaw, outputs: Outputs) -> tuple[BoundLaw, Outputs]:
         coverage = COVERAGE if outputs.coverage is None else outputs.coverage
     if "quantile" in names:
         quantiles = outputs.quantiles or QUANTILES
+    # Without the limit the model might refuse: a conformal law may have too few rows for outputs that nobody asked for.
     return model.asking(coverage, quantiles, outputs.limits), dataclasses.replace(outputs, names=names)
 
 
 def _wanted(columns: Columns, features: Sequence[str] | None, keep: Sequence[str], notation: Notation) -> Wanted:
-    """Return the columns of the data to read, as `Wanted`; raise an error if ``features`` or ``keep`` are not sound.
+    """Return the `Wanted` columns of the data; raise an error if ``features`` or ``keep`` are not sound.
 
-    ``columns`` are the model's, and ``features`` are their names in the data; None if the data have the model's names.
-    ``keep`` names columns to carry along, and ``notation`` has the marks in numbers that the caller names.
+    ``columns`` are the model's, and the other arguments are those of a `Question`.
     """
     check_lists(features=features, keep=keep)
     if features is not None:
@@ -291,10 +282,7 @@ def _wanted(columns: Columns, features: Sequence[str] | None, keep: Sequence[str
 
 
 def _check_features(features: list[str], columns: Columns) -> None:
-    """Raise a ValueError unless ``features`` are distinct names, one for each of the model's ``columns``.
-
-    They are names of the data's columns, and need not be those of the model's.
-    """
+    """Raise a ValueError unless ``features``, names in the data, are distinct, and as many as ``columns``."""
     if twice := sorted({name for name in features if features.count(name) > 1}):
         raise ValueError(f"features={features[:10]} names {twice[:5]} more than once; name each column once.")
     if len(features) != columns.number:
@@ -306,20 +294,17 @@ def _check_features(features: list[str], columns: Columns) -> None:
 
 
 def _with_names(columns: Columns, names: Any) -> Columns:
-    """Return a forest's ``columns``; if these have no names, with ``names``, unless that is None.
-
-    ``names`` are those of the columns that the forest's estimator was fitted to.
-    """
+    """Return a forest's ``columns``; if they lack names, with the ``names`` of the estimator's fit, if any."""
     if columns.names is not None or names is None:
         return columns
     return dataclasses.replace(columns, names=tuple(map(str, names)))
 
 
 def _render(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
-    """Yield (name, Arrow array) for each column of a file that is made of an output; classes become their labels.
+    """Yield (name, Arrow array) for each column of a file that is made of an output; classes become their ``labels``.
 
     ``columns`` is {name: array} of the output. An array ``[instances classes]`` of bools becomes a column of lists of
-    labels, and one of numbers a column for each class. ``labels`` are those of the classes.
+    labels, and one of numbers a column for each class.
     """
     class_labels = arrow_labels(labels)
     for name, array in columns.items():
@@ -332,7 +317,7 @@ def _render(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
         elif array.ndim == 1:
             yield name, arrow_numbers(array)
         elif array.dtype == bool:
-            # A list's entries are stored one after another, and ``ends`` says where each list ends.
+            # The entries of all lists follow one another; behind a first 0, ``ends`` says where each list ends.
             ends = np.concatenate([[0], np.cumsum(array.sum(axis=1))]).astype(np.int32)
             _, classes = np.nonzero(array)
             members = class_labels.take(arrow_numbers(classes))
@@ -345,7 +330,7 @@ def _render(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
 def as_answering(model: Any) -> Answering:
     """Return the bound model that answers for ``model``; raise a TypeError for what `stream` does not take.
 
-    It is the model itself, or that of a fitted estimator; a forest is bound with the mean of its trees.
+    It is ``model`` itself or what a fitted estimator has bound; a forest is bound to the mean of its trees.
     """
     bound = bind(model, Mean()) if isinstance(model, Forest) else getattr(model, "bound_", model)
     if isinstance(model, type) or not isinstance(bound, Answering):
@@ -357,9 +342,9 @@ def as_answering(model: Any) -> Answering:
 
 
 def reads_s(model: Any, outputs: Sequence[str] | None) -> bool:
-    """Return whether the setting ``s`` of `stream` changes any of these outputs of ``model``.
+    """Return whether the setting ``s`` of `stream` changes any of the ``outputs``, by default the model's usual ones.
 
-    It does if a cautious report answers one. None for ``outputs`` means the model's usual ones.
+    It does if a cautious report answers one.
     """
     may_read = None if outputs is None else [name for name in outputs if "s" in OUTPUTS[name]]
     answerers = answerers_of(as_answering(model), Outputs(may_read or None))

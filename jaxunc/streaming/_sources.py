@@ -1,7 +1,6 @@
 """Data on disk: which files there are, in which format, and which of their columns a model reads.
 
 `data_files` lists the files, `Wanted` finds the columns in each of them, a `DataChunk` holds rows with these columns.
-A file with a fault raises an `UnreadableError`, whose message follows the file's name.
 """
 
 import io
@@ -50,8 +49,8 @@ def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
     """Return the data files in ``source``: the path of a file or a folder, or a list of such paths.
 
     Files of a folder and its subfolders are sorted by path. Names that start with a dot or an underscore are passed
-    over there, and so are files that are no data, with a warning. Raises a FileNotFoundError for a path that does not
-    exist. Raises a ValueError for data in formats that are not read, and for a folder without data.
+    over there, and so are files that are no data, with a warning. Raises a FileNotFoundError for an absent path, and a
+    ValueError for data in formats that are not read, and for a folder without data.
     """
     if not isinstance(source, str | Path):
         return [file for path in source for file in data_files(path)]
@@ -103,10 +102,7 @@ def data_file(path: str | Path) -> Path:
 
 
 def _sibling(path: Path) -> str:
-    """Return a question for messages: whether a file with a similar name in the same folder was meant.
-
-    "" if there is no such file.
-    """
+    """Return a question for messages, whether a file with a similar name beside ``path`` was meant; "" without one."""
     siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
     return suggest(path.name, siblings, 0.75)
 
@@ -123,10 +119,7 @@ class WholeReads(io.FileIO):
     """
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Return the next ``size`` bytes; raise an UnreadableError if the file ends before.
-
-        Without a size return all bytes up to the file's end.
-        """
+        """Return the next ``size`` bytes, without a size all; raise an UnreadableError if the file ends before."""
         first_piece = super().read(size)
         if size is None or size < 0 or len(first_piece) == size:
             return first_piece
@@ -134,7 +127,8 @@ class WholeReads(io.FileIO):
         while (n_missing := size - sum(map(len, pieces))) and pieces[-1]:
             pieces.append(super().read(n_missing))
         if n_missing:
-            raise UnreadableError(f"it ends before the {size} bytes at {self.tell() - size + n_missing} that it claims")
+            start = self.tell() - size + n_missing
+            raise UnreadableError(f"it ends before the {size} bytes at {start} that it claims")
         return b"".join(pieces)
 
 
@@ -142,8 +136,8 @@ class WholeReads(io.FileIO):
 def file_for_arrow(path: Path) -> Iterator[tuple[WholeReads, pa.PythonFile]]:
     """Return a context with a pair for the Arrow file ``path``: the open file, and a stream by which Arrow reads it.
 
-    At its end the context waits until Arrow's threads have let go of the stream and of the bytes that they have read.
-    It waits for a second at most, which it does if the caller still holds the stream or a reader of Arrow.
+    At its end the context waits until Arrow's threads have let go of the stream and of the bytes that they have read:
+    for a second at most, and so long if the caller still holds the stream or a reader of Arrow.
     """
     references: list[weakref.ref] = []
     with WholeReads(path) as raw:
@@ -168,7 +162,7 @@ class _ArrowReads:
     def __init__(self, raw: WholeReads, references: list[weakref.ref]):
         self._raw, self._references = raw, references
         self._thread = threading.get_ident()  # the thread that opens the file, which is not one of Arrow's
-        self.seek, self.tell, self.close = raw.seek, raw.tell, raw.close
+        self.seek, self.tell, self.close = raw.seek, raw.tell, raw.close  # which Arrow calls
         references.append(weakref.ref(self))
 
     @property
@@ -177,13 +171,13 @@ class _ArrowReads:
         return self._raw.closed
 
     def read(self, size: int = -1) -> bytes | bytearray:
-        """Return what `WholeReads.read` returns; to a thread of Arrow's as an object that is watched."""
+        """Return what `WholeReads.read` returns; to a thread of Arrow's as an object that ``references`` refer to."""
         data = self._raw.read(size)
         if threading.get_ident() == self._thread:
             return data
-        tracked = _Bytes(data)  # read by a thread of Arrow's, which may be the last to hold it
-        self._references.append(weakref.ref(tracked))
-        return tracked
+        referable = _Bytes(data)  # a thread of Arrow's may be the last to hold it
+        self._references.append(weakref.ref(referable))
+        return referable
 
 
 class _Bytes(bytearray):
@@ -257,7 +251,8 @@ class Wanted(NamedTuple):
     def names(self, names: Sequence[str], where: str) -> tuple[str, ...]:
         """Return the names of the model's columns in data whose columns have these ``names``, in the model's order.
 
-        Raises a ValueError, in which ``where`` is the data's name, if a column is missing, or two have one name.
+        Raises a ValueError, in which ``where`` is the data's name, for a missing column, names that are not distinct,
+        and another number of columns than a model without names has.
         """
         try:
             check_distinct(names)
@@ -270,7 +265,7 @@ class Wanted(NamedTuple):
                 f"{where} lacks the columns {missing[:5]} ({len(missing)} in all).{suggest(missing[0], names)} It has "
                 f"{list(names)[:10]}. Further columns and their order do not matter."
             )
-        if features is None:
+        if features is None:  # nobody names them: all that are not kept
             features = tuple(name for name in names if name not in set(self.keep) and not is_index(name))
         if len(features) != self.columns.number:
             raise ValueError(
@@ -282,7 +277,7 @@ class Wanted(NamedTuple):
     def positions(self, names: Sequence[str], where: str) -> tuple[list[int], list[int]]:
         """Return two lists of positions among ``names``, all names of the data: of the model's columns, of kept ones.
 
-        ``where`` is the data's name in messages. Raises a ValueError as `names` does.
+        ``where`` and errors are as for `names`.
         """
         position = {name: j for j, name in enumerate(names)}
         read = [position[name] for name in self.names(names, where)]
@@ -290,10 +285,7 @@ class Wanted(NamedTuple):
         return read, kept
 
     def _data_names(self, names_of_data: Sequence[str], where: str) -> tuple[str, ...] | None:
-        """Return the names of the model's columns as ``names_of_data`` spell them; None for a model without names.
-
-        ``where`` is the data's name in messages.
-        """
+        """Return the names of the model's columns as ``names_of_data`` spell them; None for a model without names."""
         names_of_model = self.columns.names
         if names_of_model is None or not self.columns.spaces_are_underlines:
             return names_of_model

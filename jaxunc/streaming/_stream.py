@@ -1,9 +1,9 @@
 """Data of any size through a model at constant memory: `stream` yields tables, `predict_files` writes files.
 
-The steps for a chunk are `Scoring.encoded`, `Scoring.ask` and `join_answers`. `ahead` and `Behind` move work to other
-threads, in order. `predict_files` continues a run that was killed. Three threads do its work: one reads and encodes
-chunks (`_pieces`), the caller's thread scores them (`_score`), and one writes parts (`PartWriter`). A part has a
-temporary name until it is whole. `Run` keeps the manifest.
+A chunk passes through `Scoring.encoded`, `Scoring.ask` and `join_answers`. Three threads do the work of
+`predict_files`: one reads and encodes chunks (`_pieces`, `ahead`), the caller's scores them (`_score`), and one writes
+the files of answers, the parts (`PartWriter`, `Behind`). A part has a temporary name until it is whole. `Run` keeps the
+manifest, by which a run that was killed is continued.
 """
 
 import os
@@ -62,14 +62,14 @@ def stream(
         these models: ``"neighbours"``, the training rows behind the answer (`jaxunc.neighbours`), named in
         ``neighbour_1`` … with ``weight_1`` …, the largest first, and ``neighbour_share``, their share in the weight of
         all rows; ``"outside_share"``, how far a row lies from training rows (`jaxunc.outside_share`). Default: for a
-        regressor all but the last two (quantiles only with ``quantiles``, ``"exceeds"`` only with ``limits``); for a
-        classifier all that the model's combiner answers.
+        regressor its own, but ``"quantile"`` only with ``quantiles`` and ``"exceeds"`` only with ``limits``; for a
+        classifier what the model's combiner answers, but for ``"score"``.
 
         The columns of a row agree. If the model's combiner answers no sets, these are the best sets of its
         probabilities (`jaxunc.decisions.expected_utility_set`). If it answers no intervals, these are those of the
-        cautious report, widened to hold its probability. If it answers no probabilities, such as a vote, sets are those
-        of the report with the row's class. Further combiners answer all other outputs, in the same pass through the
-        trees.
+        cautious report, widened to hold its probability. If it answers no probabilities, as a vote does not, sets are
+        those of the report with the row's class. Further combiners answer all other outputs, in the same pass through
+        the trees.
     features
         The data's columns that the model reads, in the order of training. Default: the columns whose names the model
         knows, in any order; for a model without names all columns that are not kept.
@@ -88,9 +88,9 @@ def stream(
     reject
         Cost of a rejection. Default: nothing is rejected.
     coverage, by_class
-        How often sets are to hold the truth (`jaxunc.decisions.conformal_sets`), over all rows or for each class, by
-        the rows that a classifier has kept from its fit as ``calibration_``. Or how often a regressor's intervals are
-        to, .9 by default; for several values these have columns ``lower_0.8``, ``upper_0.8`` ….
+        How often sets are to hold the truth (`jaxunc.decisions.conformal_sets`), over all rows or with ``by_class`` for
+        each class, by the rows that a classifier has kept from its fit as ``calibration_``. Or how often a regressor's
+        intervals are to, .9 by default; for several values these have columns ``lower_0.8``, ``upper_0.8`` ….
     quantiles
         Levels of a regressor's quantiles, in [0, 1]. Default: .05, .5 and .95.
     limits
@@ -176,8 +176,8 @@ def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
 class Behind:
     """A queue of at most ``depth`` calls of the function ``work``, which another thread makes in order.
 
-    It is a context, at whose end all calls are made. After an error no further call is made; the error is raised when a
-    later call is queued, or when the context ends.
+    It is a context; when that ends, all queued calls have been made. After an error no further call is made; the error
+    is raised when a later call is queued, or when the context ends.
     """
 
     def __init__(self, work: Callable[..., Any], depth: int = 2):
@@ -263,12 +263,10 @@ def predict_files(
         A file, a folder, or a list of files: see `stream`.
     output
         The folder. It holds ``part-FILE-PART`` for every 8 chunks of every file, and ``_manifest.json``, which names
-        the model, the settings, the data and the parts. In the folder of an earlier run of the same kind the run
-        continues: files of the data that are new or have changed are scored, and the parts of all other files are
-        kept. A run without rows writes one part, which has the columns and their types.
-    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles, limits
-        As for `stream`.
-    rows, k, kind
+        the model, the settings, the data and the parts. An earlier run of the same kind in the folder is continued:
+        files of the data that are new or have changed are scored, and parts of all others kept. A run without rows
+        writes one part, which has the columns and their types.
+    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles, limits, rows, k, kind
         As for `stream`; ``rows`` are a file or a folder.
     decimal, thousands
         As for `stream`.
@@ -277,21 +275,22 @@ def predict_files(
     known
         As for `jaxunc.load`.
     progress
-        A function that is called after every chunk with an object: rows ``done``, rows in ``total``, ``seconds``.
+        A function that is called after every chunk with an object: rows ``done``, rows in ``total``, ``seconds``,
+        ``rows_per_second``.
     chunk_rows
         As for `stream`.
 
     Returns
     -------
     dict
-        The manifest.
+        What the manifest holds.
 
     Raises
     ------
     TypeError, ValueError
         As `jaxunc.load`, `jaxunc.from_any` and `stream`. If the folder holds other files, or parts of another model,
-        of other settings or of files that are gone; or if the folder lies within the data's, or holds data. If a file
-        changes during the run, or a kept column has different types in two files.
+        of other settings or of files that are gone; or if the folder lies in a folder of the data, or holds data. If a
+        file changes during the run, or a kept column has different types in two files.
     OSError
         If the folder cannot be written, another run is writing to it, or the disk is full.
 
@@ -302,9 +301,8 @@ def predict_files(
 
     Notes
     -----
-    Memory does not grow with the rows: a few chunks are held, with all columns that are read. A part is written as a
-    whole or not at all. A run that was killed and started again, however often, writes the same bytes as a run that was
-    not.
+    Memory does not grow with the rows: a few chunks are held. A part is written as a whole or not at all. A run that
+    was killed and started again, however often, writes the same bytes as a run that was not.
     """
     check_one_of("file_format", file_format, tuple(PART_ENDINGS))
     check_integer("chunk_rows", chunk_rows, 1)
@@ -365,23 +363,23 @@ def _score(
     n_total = _count_rows(run.files)
     n_before = n_rows = run.rows
     start_time = time.perf_counter()
-    with Behind(write) as writer:
+    with Behind(write) as write_later:
         for piece in ahead(_pieces(scoring, run, chunk_rows)):
             name = part_name(piece.file, piece.part)
             if piece.kept is None or piece.rows is None:
-                writer(name, piece.file, _END_OF_PART)
+                write_later(name, piece.file, _END_OF_PART)
                 continue
-            writer(name, piece.file, _answer_rows(scoring, piece.kept, piece.rows))
+            write_later(name, piece.file, _answer_rows(scoring, piece.kept, piece.rows))
             n_rows += len(piece.rows.encoded.values)
             if progress is not None:
                 seconds = time.perf_counter() - start_time
-                rows_per_second = (n_rows - n_before) / max(seconds, 1e-9)
+                rows_per_second = (n_rows - n_before) / max(seconds, 1e-9)  # clocks may be too coarse for a chunk
                 progress(RunProgress(n_rows, n_total, seconds, rows_per_second))
         if not n_rows and not run.n_parts:  # without rows one part shows the columns and their types
             carried = no_rows(run.files[0], scoring.wanted).kept
             name = part_name(0, 0)
-            writer(name, 0, _answer_no_rows(scoring, carried))
-            writer(name, 0, _END_OF_PART)
+            write_later(name, 0, _answer_no_rows(scoring, carried))
+            write_later(name, 0, _END_OF_PART)
 
 
 def _answer_no_rows(scoring: Scoring, carried: pa.Table) -> Callable[[], pa.Table]:
@@ -391,32 +389,29 @@ def _answer_no_rows(scoring: Scoring, carried: pa.Table) -> Callable[[], pa.Tabl
 
 
 def _answer_rows(scoring: Scoring, carried: pa.Table, rows: EncodedRows) -> Callable[[], pa.Table]:
-    """Score the rows, and return a function that makes a table of the columns of ``carried`` and of the answers.
-
-    The thread that writes calls the function.
-    """
+    """Score the rows, and return a function that makes a table of the columns of ``carried`` and of the answers."""
     answers = scoring.ask(rows)
-    return lambda: join_answers(carried, scoring.columns(answers))
+    return lambda: join_answers(carried, scoring.columns(answers))  # made in the thread that writes
 
 
 def _pieces(scoring: Scoring, run: Run, chunk_rows: int) -> Iterator[_Piece]:
-    """Yield the chunks of a run's data files that no finished part has, and the end of a part after its last chunk.
+    """Yield the chunks of a run's data files that no finished part has, and after the last chunk of a part its end.
 
     ``scoring`` encodes the chunks. They have ``chunk_rows`` rows; the last chunk of a file may have fewer.
     """
     part_rows = PART_CHUNKS * chunk_rows
-    rows_of_parts = run.done()
+    rows_by_file = run.done()
     for file_index, file in enumerate(run.files):
-        finished = rows_of_parts.get(file_index, [])
-        if finished and finished[-1] < part_rows:  # only the last part of a file is smaller: the file is done
+        rows_of_parts = rows_by_file.get(file_index, [])
+        if rows_of_parts and rows_of_parts[-1] < part_rows:  # only a file's last part is smaller: the file is done
             continue
-        part_index = len(finished)
-        n_rows = 0
+        part_index = len(rows_of_parts)
+        n_rows = 0  # of the file, behind its finished parts
         types = {}
-        for chunk in file_chunks(file, scoring.wanted, chunk_rows, skip=sum(finished)):
+        for chunk in file_chunks(file, scoring.wanted, chunk_rows, skip=sum(rows_of_parts)):
             if n_rows == 0:
                 types = run.types_to_write(file_index, chunk.kept.schema)
-            elif n_rows % part_rows == 0:
+            elif n_rows % part_rows == 0:  # the part is full
                 yield _Piece(file_index, part_index, kept=None, rows=None)
                 part_index += 1
             yield _Piece(file_index, part_index, _cast(chunk.kept, types), scoring.encoded(chunk))
@@ -434,10 +429,7 @@ def _cast(carried: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
 
 
 def _count_rows(files: list[Path]) -> int | None:
-    """Return the number of rows in all files if these are Parquet files, by their metadata; else None.
-
-    None also if one of the files cannot be read.
-    """
+    """Return the number of rows in all files by their metadata; None unless all are Parquet files that can be read."""
     if not all(format_of(file) == "Parquet" for file in files):
         return None
     try:
@@ -449,8 +441,7 @@ def _count_rows(files: list[Path]) -> int | None:
 class PartWriter:
     """A writer of parts in a folder, one after another, in ``file_format``, "parquet" or "csv".
 
-    ``finished`` is called for each whole part, with the name of its file, the position of its data file and its number
-    of rows.
+    ``finished`` is called for each whole part, with its name, the position of its data file and its number of rows.
     """
 
     def __init__(self, folder: Path, file_format: str, finished: Callable[[str, int, int], None]):
@@ -469,7 +460,7 @@ class PartWriter:
         try:
             if make is not None:
                 table = _make_plain(make(), self._file_format)
-                if self._writer is None:
+                if self._writer is None:  # the part's first table
                     self._writer = self._open(temporary, table.schema)
                     self._rows = 0
                 self._writer.write_table(table)
@@ -484,16 +475,14 @@ class PartWriter:
             remedy = "What is finished is kept: once there is room, the same command goes on from there"
             message = f"{self._folder / part_file} could not be written ({error.strerror or error}). {remedy}"
             raise OSError(error.errno, message) from error
-        self._finished(part_file, file, self._rows)
+        self._finished(part_file, file, self._rows)  # last: the manifest names only parts that are whole
 
     def _open(self, path: Path, schema: pa.Schema) -> Any:
-        """Return an Arrow writer of tables with this schema to the file ``path``.
-
-        In Parquet all columns but floats are encoded by dictionaries.
-        """
+        """Return an Arrow writer of tables with this schema to the file ``path``."""
         if self._file_format == "csv":
             return arrow_csv.CSVWriter(path, schema)
-        # In Parquet the entries of a list are a column below the list's, with a path of its own.
+        # Dictionaries save space where values repeat, which floats hardly do. In Parquet the entries of a list are a
+        # column below the list's, with a path of its own.
         encoded_fields = [field for field in schema if not pa.types.is_floating(field.type)]
         paths: Any = [column.name + ".list.element" * pa.types.is_list(column.type) for column in encoded_fields]
         return parquet.ParquetWriter(path, schema, compression="snappy", use_dictionary=paths)
@@ -514,7 +503,7 @@ def _make_plain(table: pa.Table, file_format: str) -> pa.Table:
             data_type = table.schema.field(j).type
         if pa.types.is_dictionary(data_type) and _is_view(data_type.value_type):
             table = table.set_column(j, field.name, _without_views(table.column(j)))
-        if file_format == "parquet":
+        if file_format == "parquet":  # the steps below are for CSV alone
             continue
         if _is_view(data_type):
             table = table.set_column(j, field.name, table.column(j).cast(pa.string()))
@@ -528,7 +517,7 @@ def _make_plain(table: pa.Table, file_format: str) -> pa.Table:
 
 
 def _join_entries(column: pa.ChunkedArray) -> Any:
-    """Return a column of lists as texts, with the mark ``|`` between a list's entries; a null entry is empty."""
+    """Return a column of lists as texts, such as ``a|b`` for a list of two entries; a null entry is empty."""
     words = column.cast(pa.list_(pa.string()))
     joined = compute.call_function("binary_join", [words, pa.scalar("|")])
     if joined.null_count <= words.null_count:

@@ -31,11 +31,10 @@ class TrainingRows(NamedTuple):
 
 
 def join_rows(parts: list[tuple[EncodedRows, pa.Table, int]], model: Any) -> TrainingRows:
-    """Return `TrainingRows` made of ``parts``, which together have all rows in order.
+    """Return `TrainingRows` made of ``parts``, which together have all rows in order; raise a ValueError for none.
 
     A part is a tuple of encoded rows, a table, and the number of the first row. The first column of the table names
-    the rows; in a table without columns numbers do. ``model`` has the forest that the rows grew. Raises a ValueError if
-    there are no parts.
+    the rows; in a table without columns numbers do. ``model`` has the forest that the rows grew.
     """
     if not parts:
         raise ValueError("rows is empty; pass the rows that the model was grown on.")
@@ -65,16 +64,13 @@ class NeighbourAnswer(eqx.Module):
     outputs = ("neighbours",)
 
     def columns(self, output: str) -> dict[str, Any]:
-        """Return {name: array ``[instances]``}: names and weights of the nearest rows, and their share in all weights.
-
-        The only ``output`` is "neighbours".
-        """
+        """Return {name: array ``[instances]``}: names and weights of nearest rows, and their share in all weights."""
         index = np.asarray(self.index)
         weight = np.asarray(self.weight)
         names = {}
         weights = {}
         for i in range(index.shape[1]):
-            positions = pa.array(index[:, i], mask=index[:, i] < 0)  # null without a neighbour
+            positions = pa.array(index[:, i], mask=index[:, i] < 0)  # null without a neighbour, and so its name
             names[f"neighbour_{i + 1}"] = self.ids.take(positions)
             weights[f"weight_{i + 1}"] = weight[:, i]
         return {**names, **weights, "neighbour_share": self.share}
@@ -94,6 +90,7 @@ class NeighbourModel:
         """Return the training rows of largest weight for each of ``rows``."""
         near = self._index.neighbours(rows.encoded, self._k)
         weight = near.weight.sum(axis=1)
+        # NaN where no training row has weight.
         share = np.divide(weight, near.total, out=np.full(len(weight), np.nan), where=near.total > 0)
         return NeighbourAnswer(near.index, near.weight, share, self._ids)
 
@@ -138,14 +135,14 @@ if TYPE_CHECKING:
 def describe_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
     """Return a tuple with one warning that names columns that may copy the target, or an empty tuple if none may.
 
-    In such a column each value stands for one class, and each class has one value. ``values`` is {name of a column: its
-    numbers ``[instances]``}, and ``y`` has the instances' classes as integers from 0 on.
+    In such a column each class has one value of its own. ``values`` is {name of a column: its numbers ``[instances]``},
+    and ``y`` has the instances' classes as integers from 0 on.
     """
     n_classes = len(np.unique(y))
     leaks = []
     for name, numbers in values.items():
         levels, codes = np.unique(numbers, return_inverse=True)
-        # As many values as classes, and as many pairs of value and class: each value stands for one class.
+        # As many values as classes, and as many pairs of value and class, each numbered by its own integer.
         if len(levels) == n_classes and len(np.unique(codes * n_classes + y)) == n_classes:
             leaks.append(name)
     if not leaks:
@@ -159,8 +156,8 @@ def describe_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"
 def describe_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
     """Return a tuple with one warning that names columns that number the rows, or an empty tuple if none do.
 
-    In such a column each number is one more than that of the row before. ``values`` is {name of a column: its numbers
-    ``[instances]``}. Columns of one or two rows are not judged.
+    Such a column has three or more rows, and each number is one more than that of the row before. ``values`` is {name
+    of a column: its numbers ``[instances]``}.
     """
     counters = [name for name, numbers in values.items() if len(numbers) > 2 and np.all(np.diff(numbers) == 1)]
     if not counters:
@@ -188,12 +185,12 @@ def describe_number_texts(frame: "pd.DataFrame") -> tuple[str, ...]:
         # If fewer than nine tenths look like numbers, letters may be the right order.
         if (is_number | is_number_like).mean() < 0.9:
             continue
-        odd = words[~is_number].unique().tolist()  # empty if the odd cells are in rows that are left out
-        words_for = (
-            f"numbers or dates but for values such as {join_names(odd, 3)}" if odd else "numbers that are texts in DATA"
-        )
+        odd_words = words[~is_number].unique().tolist()  # empty if the odd cells are in rows that are left out
+        content = "numbers that are texts in DATA"
+        if odd_words:
+            content = f"numbers or dates but for values such as {join_names(odd_words, 3)}"
         warnings.append(
-            f"{columns([name])} holds {words_for}, so it was read as text and ordered letter by letter. Leave cells "
+            f"{columns([name])} holds {content}, so it was read as text and ordered letter by letter. Leave cells "
             "empty where a value is missing, and write numbers plainly (1234.5) and dates as 2024-12-31."
         )
     return tuple(warnings)

@@ -37,8 +37,8 @@ compute: Any = pyarrow.compute
 def read_table(path: Path, notation: Notation = Notation()) -> pa.Table:  # noqa: B008
     """Return all rows of a data file as a table; a column of a text file has a type that fits all its cells.
 
-    ``notation`` has the marks in numbers that the caller names. The marks in a text file are in the metadata of the
-    table's schema (`notation_of`). Raises a ValueError if the file cannot be read, or has no rows.
+    ``notation`` has the marks in numbers that the caller names; `notation_of` tells from the table those that a text
+    file has. Raises a ValueError if the file cannot be read, or has no rows.
     """
     file_format = format_of(path)
     if file_format != "CSV":
@@ -85,7 +85,7 @@ def labelled_table(
 
     ``target`` is the name of the target's column, and ``drop`` has names of columns to leave out. ``notation`` has the
     marks in numbers that the caller names. Raises a ValueError for faults of the file, the target or the columns to
-    drop. With ``alone="class"`` it is also raised if all targets are equal, with "number" if all are one number.
+    drop; with ``alone="class"`` also if all targets are equal, with "number" if all are one number.
     """
     table = read_table(data_file(path), notation)
     names = table.schema.names
@@ -116,11 +116,13 @@ def labelled_table(
 def _check_several(column: Any, target: str, path: str | Path, alone: str) -> None:
     """Raise a ValueError if all values of the target's ``column`` are equal; lists are not compared.
 
-    With "number" for ``alone`` it is only raised for numbers, with "class" for any values. The message has the name
-    ``target`` of the column and the file ``path``.
+    With "number" for ``alone`` it is only raised for numbers, with "class" for any values. The message names ``target``
+    and ``path``.
     """
     if not pa.types.is_nested(column.type) and len(distinct := compute.unique(column)) < 2:
-        if pa.types.is_floating(column.type) or (alone == "number" and pa.types.is_integer(column.type)):
+        # Integers may be classes; floats and decimals that are left here have fractions, and are numbers.
+        has_fractions = pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)
+        if has_fractions or (alone == "number" and pa.types.is_integer(column.type)):
             raise ValueError(
                 f"--target={target!r} of {path} holds one number alone, {distinct[0].as_py()}, in all {len(column)} "
                 "rows, so nothing is to be told of it. Choose another column, or add rows with other numbers."
@@ -135,8 +137,8 @@ def _check_several(column: Any, target: str, path: str | Path, alone: str) -> No
 def rows_with_target(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
     """Return the rows of a table that have a target, and a note on rows without one, None if there are none.
 
-    ``target`` is the name of the target's column. If its floats are all whole, they become integers: a missing value
-    may have made floats of them. Raises a ValueError if no row has a target, or one is infinite or beyond 2⁵³.
+    If all floats in the column ``target`` are whole, they become integers: a missing value may have made floats of
+    them. Raises a ValueError if no row has a target, or one is infinite or beyond 2⁵³.
     """
     missing = compute.is_null(table.column(target), nan_is_null=True)
     n_missing = compute.sum(missing).as_py()
@@ -155,13 +157,13 @@ def rows_with_target(table: pa.Table, target: str) -> tuple[pa.Table, str | None
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
         values = column.cast(pa.float64()).to_numpy()
         if (infinite := np.isinf(values)).any():
-            rows = np.flatnonzero(~missing.to_numpy())[infinite] + 1  # numbers, from 1, in the file
+            rows = np.flatnonzero(~missing.to_numpy())[infinite] + 1  # as the file counts them, from 1
             raise ValueError(
                 f"--target={target!r} is infinite in {len(rows)} of {len(missing)} rows (row {rows[0]} of the data "
                 "first), and expected is a finite number, or a class. Leave such a cell empty, so that its row is left "
                 "out."
             )
-        if np.abs(values).max() >= 2**53:
+        if np.abs(values).max() >= 2**53:  # where not every integer is a float64
             raise ValueError(
                 f"--target={target!r} holds numbers beyond 2^53, of which floats merge some: classes would be lost. "
                 "Write classes as text, such as 'c123', and a quantity in a larger unit."
@@ -174,7 +176,7 @@ def rows_with_target(table: pa.Table, target: str) -> tuple[pa.Table, str | None
 def as_frame(table: pa.Table) -> "pd.DataFrame":
     """Return a table as a pandas frame; with missing values integers become floats, and bools objects.
 
-    Decimal numbers become floats. Raises a ValueError for columns of lists.
+    Decimals and columns of nulls become floats. Raises a ValueError for columns of lists.
     """
     for i, field in enumerate(table.schema):
         if pa.types.is_nested(field.type):
@@ -185,9 +187,9 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
 
 
 def row_numbers(path: str | Path, target: str, notation: Notation) -> Int[np.ndarray, " rows"]:
-    """Return the numbers, from 1, of the rows of the file ``path`` that have a target in the column ``target``.
+    """Return the numbers, from 1, of the rows of a file with a value in the column ``target``.
 
-    ``notation`` has the marks in the file's numbers.
+    ``notation`` has the marks in numbers that the caller names.
     """
     is_missing = read_table(data_file(path), notation).column(target).is_null(nan_is_null=True)
     return np.flatnonzero(~is_missing.to_numpy()) + 1
@@ -195,10 +197,10 @@ def row_numbers(path: str | Path, target: str, notation: Notation) -> Int[np.nda
 
 def _parquet_table(path: Path) -> pa.Table:
     """Return the whole table of a Parquet file; raise an UnreadableError if rows are missing."""
-    with parquet.ParquetFile(path, page_checksum_verification=True) as opened:
-        table = opened.read()
-        if table.num_rows != opened.metadata.num_rows:
-            raise UnreadableError(f"{table.num_rows} of its {opened.metadata.num_rows} rows could be read")
+    with parquet.ParquetFile(path, page_checksum_verification=True) as parquet_file:
+        table = parquet_file.read()
+        if table.num_rows != parquet_file.metadata.num_rows:
+            raise UnreadableError(f"{table.num_rows} of its {parquet_file.metadata.num_rows} rows could be read")
         return table
 
 

@@ -53,7 +53,7 @@ def kind_of_type(python_type: type) -> Kind:
         return "quantity"
     if issubclass(python_type, bool | np.bool_):
         return "bool"
-    if issubclass(python_type, str | BYTES[0] | BYTES[1] | BYTES[2]):
+    if issubclass(python_type, (str, *BYTES)):
         return "word"
     if issubclass(python_type, list | dict | set | np.ndarray):
         return "several"
@@ -73,10 +73,7 @@ def is_missing(value: Any) -> bool:
 
 
 def check_marks(decimal: str | None, thousands: str | None) -> None:
-    """Raise a ValueError unless ``decimal`` and ``thousands`` are two different marks that numbers may have.
-
-    None stands for an unknown mark, and is accepted.
-    """
+    """Raise a ValueError unless the two are different marks of numbers; None, an unknown mark, is accepted."""
     if decimal is not None:
         check_one_of("decimal", decimal, DECIMALS)
     if thousands is not None:
@@ -136,17 +133,17 @@ def as_word(value: Any) -> str:
 def _plain_number(value: decimal.Decimal | fractions.Fraction) -> Any:
     """Return the integer, or else the float, that is the same number as ``value``; ``value`` itself if there is none.
 
-    A float counts if it equals ``value``, or if its shortest decimal form does: 0.1 for Decimal("0.1"). NaN and numbers
-    of size `_LARGEST_WRITTEN` or more are returned unchanged.
+    NaN and numbers of size `_LARGEST_WRITTEN` or more are returned unchanged.
     """
-    nearest = _as_float(value)
-    if not abs(nearest) < _LARGEST_WRITTEN:  # true of NaN, too
+    nearest_float = _as_float(value)
+    if not abs(nearest_float) < _LARGEST_WRITTEN:  # true of NaN, too
         return value
-    if value == (integer := round(nearest)):
+    if value == (integer := int(value)):
         return integer
     exact = fractions.Fraction(value)
-    is_same = exact in (fractions.Fraction(repr(nearest)), fractions.Fraction(nearest))
-    return nearest if is_same else value
+    is_float = exact == fractions.Fraction(nearest_float)
+    is_written_so = exact == fractions.Fraction(repr(nearest_float))  # Decimal("0.1") is no float, but is written 0.1
+    return nearest_float if is_float or is_written_so else value
 
 
 _MOMENT = re.compile(
@@ -174,13 +171,12 @@ def moment_word(value: Any) -> MomentWord:
 
 
 def _as_python_writes(value: np.datetime64) -> str:
-    """Return a moment of NumPy as Python and pandas write it.
+    """Return a moment of NumPy as Python and pandas write it: a space before the time, 0, 6 or 9 decimals of seconds.
 
-    The day and the time have a space between them, and seconds have 0, 6 or 9 decimals. Units of a day or longer give
-    the day alone.
+    A moment in a unit of a day or longer is written as the day alone.
     """
     unit, _ = np.datetime_data(value.dtype)
-    if unit in "YMWD":
+    if unit in "YMWD":  # years, months, weeks or days
         return str(value.astype("M8[D]"))
     text = str(value.astype("M8[s]") if unit in ("h", "m") else value)  # NumPy would leave out minutes or seconds
     day, _, time = text.partition("T")
@@ -201,7 +197,7 @@ def moment_key(word: str) -> Any:
     if not (match := _MOMENT.fullmatch(word)):
         return None
     day, hour, minute, second, fraction, offset = match.groups()
-    fraction = (fraction or "").ljust(9, "0")  # nanoseconds, apart: Python's moments have microseconds
+    fraction = (fraction or "").ljust(9, "0")  # nanoseconds, kept apart: Python's moments end at microseconds
     try:
         moment = datetime.datetime.fromisoformat(f"{day} {hour or '00'}:{minute or '00'}:{second or '00'}")
         if offset is None:

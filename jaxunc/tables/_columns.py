@@ -82,10 +82,7 @@ class Columns:
     """The mark between thousands in that file, ``"."``, ``","``, ``"'"`` or a space; None if no number had one."""
 
     def __post_init__(self) -> None:
-        """Check types, lengths and entries of all fields; raise a TypeError or a ValueError that names the field.
-
-        Lists become tuples, which have a hash.
-        """
+        """Check all fields, and turn lists into tuples, which have a hash; the errors are those of the class."""
         check_integer("number", self.number, 0)
         check_bool("absent_is_missing", self.absent_is_missing)
         check_bool("spaces_are_underlines", self.spaces_are_underlines)
@@ -96,7 +93,9 @@ class Columns:
             check_collection(name, entries, "a tuple, an entry for each column")
             if len(entries) != self.number:
                 raise ValueError(f"{name} has {len(entries)} entries for {self.number} columns; pass one for each.")
-            object.__setattr__(self, name, tuple(map(_as_tuples, entries) if name in ("levels", "cuts") else entries))
+            if name in ("levels", "cuts"):
+                entries = map(_as_tuples, entries)
+            object.__setattr__(self, name, tuple(entries))  # the class is frozen: ``self.name = …`` would raise
         check_collection("missing_words", self.missing_words, "a tuple of strings, empty for none")
         object.__setattr__(self, "missing_words", tuple(self.missing_words))
         if odd := [name for name in self.names or () if not isinstance(name, str)]:
@@ -113,10 +112,7 @@ class Columns:
                     raise ValueError(f"column {j} has levels and cuts; its values are words, or numbers: pass one.")
 
     def _check_levels(self, j: int, levels: Levels) -> None:
-        """Raise a ValueError unless column ``j`` is nominal, and its levels are distinct and all texts or all numbers.
-
-        `LARGEST_CODE` or more levels raise it, too.
-        """
+        """Raise a ValueError unless column ``j`` is nominal, its levels are distinct, of one type and few enough."""
         if not (self.nominal and self.nominal[j]):
             raise ValueError(f"levels[{j}] is given, but column {j} is not nominal; set nominal[{j}] or leave it None.")
         values = levels.values
@@ -138,10 +134,7 @@ class Columns:
         return dataclasses.replace(self, levels=None, cuts=None) if self.looks_up else self
 
     def as_known(self, name: str) -> str:
-        """Return the ``name`` of a column of the data as ``names`` spell it.
-
-        With ``spaces_are_underlines`` a name that is not among ``names`` gets underlines in place of spaces.
-        """
+        """Return ``name`` as ``names`` spell it; with ``spaces_are_underlines`` an unknown name gets "_" for spaces."""
         is_known = not self.spaces_are_underlines or name in (self.names or ())
         return name if is_known else name.replace(" ", "_")
 
@@ -199,8 +192,8 @@ class Columns:
         if self.nominal is not None:
             entries.append(f"nominal={np.flatnonzero(self.nominal).tolist()}")
         if self.levels is not None:
-            sizes = {j: len(lev.values) + lev.has_missing for j, lev in enumerate(self.levels) if lev is not None}
-            entries.append(f"levels by column: {sizes}")
+            n_levels = {j: len(lev.values) + lev.has_missing for j, lev in enumerate(self.levels) if lev is not None}
+            entries.append(f"levels by column: {n_levels}")
         if self.cuts is not None:
             entries.append(f"cuts by column: {[0 if entry is None else len(entry) for entry in self.cuts]}")
         return f"Columns({', '.join(entries)})"
@@ -268,11 +261,9 @@ def holds_numbers(X: Any) -> Bool[np.ndarray, " features"]:
 
 
 def _find_nominal(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
-    """Return whether each column of a table is nominal, ``[features]``.
+    """Return whether each column of a table is nominal, ``[features]``, by the argument ``nominal`` of `fit_columns`.
 
-    ``nominal`` is "auto" (what a column holds decides), None (no column is), or names, positions or bools of columns.
-    ``names`` are the names of all columns, empty for a table without names. Raises a ValueError if ``nominal`` does not
-    fit the table.
+    ``names`` are those of all columns, () for a table without names. Raises a ValueError if ``nominal`` does not fit.
     """
     n_features = table.shape[1]
     is_nominal = np.zeros(n_features, bool)
@@ -280,17 +271,17 @@ def _find_nominal(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarra
         return is_nominal
     if isinstance(nominal, str) and nominal == "auto":
         return np.array([is_named(table, j) for j in range(n_features)], bool)
-    chosen = np.asarray(nominal)
-    if chosen.dtype == bool and chosen.shape == (n_features,):
-        return chosen
-    if chosen.ndim == 1:
-        # Bools that are written as 0 and 1 are not positions: one of them occurs twice.
-        are_distinct = len(set(chosen.tolist())) == len(chosen)
-        if chosen.dtype.kind in "iu" and are_distinct and np.all((chosen >= 0) & (chosen < n_features)):
-            is_nominal[chosen] = True
+    selection = np.asarray(nominal)
+    if selection.dtype == bool and selection.shape == (n_features,):
+        return selection
+    if selection.ndim == 1:
+        # Of three columns or more, bools that are written as 0 and 1 are no positions: one of them occurs twice.
+        are_distinct = len(set(selection.tolist())) == len(selection)
+        if selection.dtype.kind in "iu" and are_distinct and np.all((selection >= 0) & (selection < n_features)):
+            is_nominal[selection] = True
             return is_nominal
-        if chosen.dtype.kind in "UO" and set(map(str, chosen)) <= set(names):
-            is_nominal[[names.index(str(name)) for name in chosen]] = True
+        if selection.dtype.kind in "UO" and set(map(str, selection)) <= set(names):
+            is_nominal[[names.index(str(name)) for name in selection]] = True
             return is_nominal
     columns = f"the columns {', '.join(names[:8])}" if names else f"{n_features} columns without names"
     raise ValueError(
@@ -300,7 +291,6 @@ def _find_nominal(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarra
 
 
 BLOCK = 2**12  # number of values that are searched among cuts at a time: as many as stay in the cache
-
 CELLS = 2**11  # number of equal parts of a column's range; the number of cuts below each is kept, to search from
 
 
@@ -316,12 +306,13 @@ class CutLookup:
         self.cuts = np.array(cuts, np.float64)
         self._low = self.cuts[0] if len(self.cuts) else 0.0
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            self._scale = CELLS / (self.cuts[-1] - self._low) if len(self.cuts) > 1 else 0.0
+            self._scale = CELLS / (self.cuts[-1] - self._low) if len(self.cuts) > 1 else 0.0  # cells in a unit
         self._last = CELLS - 1 if 0 < self._scale < np.inf else 0  # the last cell; 0 if the range is not divided
-        cell = self._cells(self.cuts)
-        self._first = np.searchsorted(cell, np.arange(self._last + 1))  # number of cuts in lower cells, by cell
-        # First step of a bisection of the fullest cell. Infinite cuts behind the last are below no value.
-        self._step = power_of_two(int(np.bincount(cell, minlength=1).max()) + 1) // 2
+        cell_of_cut = self._cells(self.cuts)
+        self._first = np.searchsorted(cell_of_cut, np.arange(self._last + 1))  # number of cuts in lower cells, by cell
+        # First step of a bisection of the fullest cell.
+        self._step = power_of_two(int(np.bincount(cell_of_cut, minlength=1).max()) + 1) // 2
+        # A step may lead beyond the cuts: to infinite ones, which are below no value.
         self._padded = np.append(self.cuts, np.full(2 * self._step, np.inf))
 
     def codes(self, values: Float[np.ndarray, " instances"]) -> Float[np.ndarray, " instances"]:
@@ -345,10 +336,7 @@ class CutLookup:
         return below
 
     def _cells(self, values: np.ndarray) -> np.ndarray:
-        """Return the number of each value's cell, from 0; it does not fall as values rise, and is any number for NaN.
-
-        So cuts in lower cells are below a value, and cuts in higher cells above it.
-        """
+        """Return the number of each value's cell, from 0, which does not fall as values rise; any number for NaN."""
         if not self._last:
             return np.zeros(len(values), np.int64)
         with np.errstate(over="ignore", invalid="ignore"):

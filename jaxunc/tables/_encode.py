@@ -56,9 +56,9 @@ def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: 
     that is not a level has the code -1, and so has a missing value unless missing is a level. A JAX array on an
     accelerator stays there, unless a column has levels or cuts. ``name`` is the data's name in messages.
 
-    Raises a TypeError for a sparse matrix, and for columns that hold no numbers and have no levels. It is also raised
-    for an array of numbers if the levels of a column are words. Raises a ValueError if the number, names or order of
-    the columns are not those of ``columns``, or a value is infinite or too large for float32 (unless ``infinite``).
+    Raises a TypeError for a sparse matrix, for columns that hold no numbers and have no levels, and for an array of
+    numbers if a column's levels are words. Raises a ValueError if the number, names or order of the columns are not
+    those of ``columns``, or a value is infinite or too large for float32 (unless ``infinite``).
     """
     if is_sparse(data):
         raise dense_alone(name)
@@ -82,7 +82,7 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
         return data if isinstance(data, Encoded) else Encoded(values, missing)
     with np.errstate(over="ignore", invalid="ignore"):
         values = values.astype(np.float32) if isinstance(values, jax.Array) else values
-        # A finite sum has finite terms alone: one cheap pass, and further passes only if it is not finite.
+        # A finite sum has finite terms alone. It is one cheap pass; others follow only where the sum is not finite.
         if np.isfinite(values.sum()):
             return Encoded(values, missing=False)
     if not infinite:
@@ -93,7 +93,7 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
 def unchecked_rows(
     data: Any, columns: Columns, name: str = "X", *, infinite: bool = False, on_device: bool = True
 ) -> tuple[Any, bool | None]:
-    """Return data as trees test them, and whether a value is missing; None if they were not searched for such values.
+    """Return (data as trees test them, whether a value is missing); the latter is None if it was not searched for.
 
     Dense data are searched neither for missing nor for infinite values: the program that takes them has to do this, and
     `refuse_infinite` raises the error. Sparse data are searched, and ``infinite`` allows infinite values in them. With
@@ -140,14 +140,14 @@ def _numpy_of(values: Any) -> Any:
     return jnp if isinstance(values, jax.Array) else np
 
 
-MOST_PLAIN = 2**13  # most values of an array that `plain_rows` takes: it makes a pass of its own
+MOST_PLAIN = 2**13  # most values of an array that `plain_rows` takes: it reads all of them once more
 
 
 def plain_rows(data: np.ndarray, columns: Columns) -> np.ndarray | None:
-    """Return a small array of finite floats as float32, as `encode_rows` would, else None: a short way for few rows.
+    """Return a small array of finite floats as float32, as `encode_rows` would: a short way for few rows.
 
-    It is None for more than `MOST_PLAIN` values, for strided or transposed arrays, for float64 numbers too large for
-    float32, and for columns with levels or cuts.
+    None for any other data: more than `MOST_PLAIN` values, other dtypes, strided or transposed arrays, float64 numbers
+    too large for float32, and columns with levels or cuts.
     """
     if data.size > MOST_PLAIN or not data.flags.c_contiguous:
         return None
@@ -208,7 +208,7 @@ def encode_arrow(
     dictionaries of these. Null and NaN are missing values. With ``are_cells`` strings come from a text file, where
     ``columns.missing_words`` are missing, too. In messages ``name`` is the table's name, and ``first`` is the number of
     its first row. Raises a TypeError for a table of another kind, for columns of lists, and for dictionaries other than
-    0, 1, 2, … where codes are expected.
+    0, 1, 2, … where codes are expected; a ValueError for another number of columns, and for infinite values.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("are_cells", are_cells)
@@ -244,14 +244,14 @@ def encode_arrow(
 
 
 def _is_of_values(column: Any) -> bool:
-    """Return whether an Arrow column is a dictionary of other categories than the codes 0, 1, 2, …"""
+    """Return whether an Arrow column is a dictionary of values, not of the codes 0, 1, 2, …"""
     import pyarrow as pa
 
     return pa.types.is_dictionary(column.type) and categories_are_codes(as_narwhals(column)) is False
 
 
 def usual_type(column: Any) -> Any:
-    """Return an Arrow column: run-end encoding decoded, the extension type bool8 as bools, all others unchanged."""
+    """Return an Arrow column without run-end encoding, and as bools if it is of the extension type bool8."""
     import pyarrow as pa
     import pyarrow.compute
 
@@ -265,23 +265,23 @@ def usual_type(column: Any) -> Any:
 def _arrow_numbers(column: Any, what: str) -> np.ndarray:
     """Return an Arrow column of numbers or bools as a NumPy array, NaN for null; bools are 0 and 1.
 
-    Raises a TypeError, in which ``what`` is the column's name, if the column holds neither.
+    Raises a TypeError, in which ``what`` is the column's name, for any other column.
     """
     import pyarrow as pa
 
-    is_coded = pa.types.is_dictionary(column.type)
-    dtype = column.type.value_type if is_coded else column.type
-    castable = pa.types.is_boolean(dtype) or pa.types.is_null(dtype)
-    if not (pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_decimal(dtype) or castable):
+    is_dictionary = pa.types.is_dictionary(column.type)
+    dtype = column.type.value_type if is_dictionary else column.type
+    needs_cast = pa.types.is_boolean(dtype) or pa.types.is_null(dtype)  # NumPy could not share their memory
+    if not (pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_decimal(dtype) or needs_cast):
         raise TypeError(
             f"{what} holds {dtype}, no numbers. Encode it as the forest's data were; dates: make them numbers, for "
             "instance days since the first one."
         )
-    if is_coded:  # a dictionary of numbers, which Arrow can decode, unlike one of views or lists
+    if is_dictionary:  # of numbers: Arrow can decode these, unlike dictionaries of views or lists
         column = column.dictionary_decode() if isinstance(column, pa.Array) else column.cast(dtype)
     if pa.types.is_decimal(dtype):
         return floats_of(column.to_pylist())  # rounded once; Arrow's own cast rounds twice
-    if castable:
+    if needs_cast:
         column = column.cast(pa.float64())
     if column.null_count:
         if pa.types.is_integer(column.type):
@@ -290,20 +290,20 @@ def _arrow_numbers(column: Any, what: str) -> np.ndarray:
     if not isinstance(column, pa.ChunkedArray):
         return _on_host(column)
     arrays = [_on_host(chunk) for chunk in column.chunks] or [np.zeros(0)]
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)  # one chunk is not copied
 
 
 def _on_host(part: Any) -> np.ndarray:
-    """Return an Arrow array of numbers without nulls as a NumPy array, without an import of pandas."""
-    # Arrow's ``to_numpy`` imports pandas if it is installed.
+    """Return an Arrow array of numbers without nulls as a NumPy array."""
+    # Not by Arrow's ``to_numpy``, which imports pandas if it is installed.
     return np.from_dlpack(part) if len(part) else np.zeros(0, part.type.to_pandas_dtype())
 
 
 def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | None, what: str) -> np.ndarray:
-    """Return the code of each value of an Arrow column, among the levels of ``lookup``.
+    """Return the code of each value of an Arrow column, ``[rows]``: its position among the levels of ``lookup``.
 
-    If ``missing_words`` is not None, strings are cells of a text file: a string among these words is missing, unless it
-    is a level. Raises a TypeError, in which ``what`` is the column's name, for lists and for bytes that are not UTF-8.
+    With ``missing_words`` strings are cells of a text file: one of these words is missing, unless it is a level. Raises
+    a TypeError, in which ``what`` is the column's name, for lists and for bytes that are not UTF-8.
     """
     import pyarrow as pa
 
@@ -318,27 +318,24 @@ def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | No
     chunks = column.unify_dictionaries().chunks if isinstance(column, pa.ChunkedArray) else [column]
     chunk_codes = []
     for chunk in chunks:
-        words = chunk.dictionary.to_pylist()
+        dictionary = chunk.dictionary.to_pylist()
         if missing_words is not None:
-            words = [lookup.read_cell(word, missing_words) if isinstance(word, str) else word for word in words]
-        entries = np.empty(len(words) + 1, object)  # the last stays None, a missing value: nulls get its index
-        entries[:-1] = words
+            dictionary = [lookup.read_cell(v, missing_words) if isinstance(v, str) else v for v in dictionary]
+        entries = np.empty(len(dictionary) + 1, object)  # the last stays None, a missing value: nulls get its index
+        entries[:-1] = dictionary
         try:
-            codes = lookup.codes(entries)
+            codes_of_entries = lookup.codes(entries)
         except TypeError as error:
             raise TypeError(f"{what}: {error}") from error
-        index = chunk.indices.cast(pa.int64())  # a narrow type may be full: no further index is left in it
+        index = chunk.indices.cast(pa.int64())  # an int8, for one, may have no number left for the index of None
         if index.null_count:
-            index = index.fill_null(len(words))
-        chunk_codes.append(codes[_on_host(index)])
+            index = index.fill_null(len(dictionary))
+        chunk_codes.append(codes_of_entries[_on_host(index)])
     return np.concatenate(chunk_codes) if chunk_codes else np.zeros(0)
 
 
 def check_shape(shape: tuple[Any, ...], columns: Columns, name: str) -> None:
-    """Raise a ValueError unless data of this shape have two axes, and as many columns as ``columns``.
-
-    ``name`` is the data's name in the message.
-    """
+    """Raise a ValueError, about data called ``name``, unless their shape is that of instances with these columns."""
     if len(shape) != 2:
         hint = f" One instance? Pass {name}[None]." if len(shape) == 1 else ""
         raise ValueError(f"{name} has shape {shape}; expected (instances, features).{hint}")
@@ -350,9 +347,9 @@ def check_shape(shape: tuple[Any, ...], columns: Columns, name: str) -> None:
 
 
 def check_names(names_of_data: tuple[str, ...], columns: Columns, name: str) -> None:
-    """Raise a ValueError unless ``names_of_data`` are the names in ``columns``, in their order.
+    """Raise a ValueError, about data called ``name``, unless their names are those of ``columns``, in this order.
 
-    A model whose ``columns`` have no names takes any. ``name`` is the data's name in the message.
+    Where ``columns`` have no names, any will do.
     """
     expected = columns.names
     if expected is None:
@@ -384,7 +381,7 @@ def check_names(names_of_data: tuple[str, ...], columns: Columns, name: str) -> 
 def match_names(names_of_data: Sequence[str], columns: Columns, where: str) -> dict[str, str]:
     """Return {name in ``columns``: its spelling in ``names_of_data``} of the names that the data have.
 
-    Raises a ValueError, in which ``where`` is the data's name, if two columns of the data match one name.
+    Raises a ValueError, about data called ``where``, if two of their columns match one name.
     """
     spellings: dict[str, list[str]] = {}
     for name in names_of_data:
@@ -415,9 +412,8 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
     for j in np.flatnonzero(~columns.is_nominal).tolist():
         values = as_floats(column_of(table, j)[::step]).astype(np.float64, copy=False)
         values = values[~np.isnan(values)]
-        narrow = values.astype(np.float32)
-        # The usual case, told quickly: nothing was rounded, so nothing was merged.
-        if np.array_equal(narrow, values):
+        # The usual case, told quickly: float32 rounds nothing, so it merges nothing.
+        if np.array_equal(values.astype(np.float32), values):
             continue
         ascending = np.sort(values)
         n_values = _count_distinct(ascending)

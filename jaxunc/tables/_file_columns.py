@@ -23,7 +23,7 @@ _NUMBER = re.compile(
     r"(?:\d{1,3}(?:[.,'\u2019_\s]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][-+]?\d+)?"
     r"\s*((?:[^\W\d]|[%°$€£¥])\S*)?"
 )
-"""A number, perhaps with marks of thousands, a decimal comma, a currency, and a unit behind it, which is the group."""
+"""A number, perhaps with marks of thousands, a decimal comma, a currency, and a unit behind it: the only group."""
 
 
 def is_numeric(column: Any) -> bool:
@@ -38,9 +38,9 @@ def number_target(
 ) -> np.ndarray | None:
     """Return the target ``column`` of the file ``path`` as float64 if it is a number; None if it holds classes.
 
-    ``numbers`` says whether the target is a number; with None the values decide. ``options`` are the names, in
-    messages, of the command's options for a number and for classes. Raises a ValueError if ``numbers`` is True and the
-    column holds no numbers, or if ``numbers`` is None and the column's texts are mostly numbers.
+    ``numbers`` says whether the target is a number; with None its values decide. ``options`` are the command's options
+    by which a user asks for a number and for classes: messages name them. Raises a ValueError if ``numbers`` is True
+    and the column holds no numbers, or ``numbers`` is None and the column's texts are mostly numbers.
     """
     if not is_numeric(column):
         if numbers:
@@ -56,8 +56,8 @@ def number_target(
     return values if is_number else None
 
 
-SOME_CLASSES = 20  # most different integers that are classes in any table
-MOST_CLASSES = 100  # most different integers that are classes in a table of more than five times as many rows
+SOME_CLASSES = 20  # up to so many different integers are classes in any table
+MOST_CLASSES = 100  # up to so many are classes in a table of more than five times as many rows as integers
 
 
 def is_quantity(values: Float[np.ndarray, " rows"]) -> bool:
@@ -74,14 +74,14 @@ def are_class_numbers(n_values: int, n_rows: int) -> bool:
 def _refuse_numbers_as_text(column: "pd.Series", path: object, classes: str) -> None:
     """Raise a ValueError if most texts of a target ``column`` are numbers of one unit, and too many to be classes.
 
-    `are_class_numbers` says how many are too many. The message has the file ``path``, and the name ``classes`` of the
-    command's option by which a user says that the texts are classes.
+    ``path`` is the column's file, and ``classes`` the command's option by which a user says that texts are classes.
     """
     from pandas.api import types
 
     if not (types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
         return  # a categorical column holds classes by its type
     words = [word for word in column.unique().tolist() if isinstance(word, str)]
+    # A text of 40 characters or more is not taken for a number.
     matches = ((word, _NUMBER.fullmatch(word.strip())) for word in words if len(word) < 40)
     unit_of = {word: match[1] for word, match in matches if match}  # None for a number without a unit
     most_common = collections.Counter(unit for unit in unit_of.values() if unit).most_common(1)
@@ -115,7 +115,7 @@ def class_values(column: "pd.Series", path: str) -> np.ndarray:
 def class_codes(column: "pd.Series") -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the code of each row's class in a target ``column``, and the labels of the classes, in their order.
 
-    Raises a ValueError for numbers that are a quantity, and for two labels that are equal as strings.
+    Raises a ValueError for numbers that are a quantity, and for two classes that are equal as strings.
     """
     import pandas as pd
     from pandas.api import types
@@ -144,8 +144,7 @@ def class_codes(column: "pd.Series") -> tuple[np.ndarray, tuple[str, ...]]:
 def numbers_as_floats(X: "pd.DataFrame", *, with_booleans: bool) -> "pd.DataFrame":
     """Convert columns of integers in the frame ``X`` to floats, the type in which files are scored, and return ``X``.
 
-    With ``with_booleans``, for scikit-learn, columns of objects that are bools or missing become pandas' nullable
-    bools.
+    With ``with_booleans`` columns of objects that are bools or missing become pandas' nullable bools.
     """
     from pandas.api import types
 
@@ -159,10 +158,10 @@ def numbers_as_floats(X: "pd.DataFrame", *, with_booleans: bool) -> "pd.DataFram
 
 
 def feature_numbers(column: "pd.Series", name: str, path: str | Path) -> tuple[np.ndarray, bool]:
-    """Return the feature ``column`` as float64, NaN for missing values, and whether the result has ranks of its values.
+    """Return (the feature ``column`` as float64, NaN for missing values; whether these are ranks of its values).
 
-    Values of a column that holds no numbers become their ranks. Raises a ValueError for numbers that are infinite or
-    beyond float32; it names the column ``name`` of the file ``path``.
+    A column that holds no numbers has ranks. Raises a ValueError, with the names of the column and of the file
+    ``path``, for numbers that are infinite or beyond float32.
     """
     from pandas.api import types
 
@@ -175,10 +174,7 @@ def feature_numbers(column: "pd.Series", name: str, path: str | Path) -> tuple[n
 
 
 def _rank_values(column: "pd.Series") -> tuple[np.ndarray, "pd.Index"]:
-    """Return the rank of each value in ``column``, -1 if it is missing, and the distinct values in rising order.
-
-    Categories keep their own order.
-    """
+    """Return the rank of each value in ``column``, -1 if it is missing, and the distinct values in rising order."""
     import pandas as pd
     from pandas.api import types
 
@@ -186,11 +182,11 @@ def _rank_values(column: "pd.Series") -> tuple[np.ndarray, "pd.Index"]:
     # and missing values stay missing.
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.cat.remove_unused_categories()
-        return column.cat.codes.to_numpy(), column.cat.categories
+        return column.cat.codes.to_numpy(), column.cat.categories  # in their own order
     if column.dtype == object and types.infer_dtype(column, skipna=True) not in ("decimal", "date", "boolean"):
-        column = column.map(str, na_action="ignore")  # mixed kinds have no order
-    codes, levels = pd.factorize(column, sort=True)
-    return codes, pd.Index(levels)
+        column = column.map(str, na_action="ignore")  # objects of other or mixed types have no order, texts have
+    codes, values = pd.factorize(column, sort=True)
+    return codes, pd.Index(values)
 
 
 def check_float32(
@@ -198,8 +194,8 @@ def check_float32(
 ) -> None:
     """Raise a ValueError if one of ``values`` is infinite or too large for float32.
 
-    The message has the name ``name`` of the column and ``where``, the file. It also has the number of the first such
-    row, which ``number`` returns for the position of a value.
+    The message has the column's ``name``, the file ``where``, and the number of the first such row: ``number`` returns
+    a row's number for the position of its value.
     """
     beyond = np.abs(values) > np.finfo(np.float32).max
     if beyond.any():

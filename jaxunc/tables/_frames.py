@@ -1,9 +1,7 @@
 """Reading of a caller's data of any type as one of three: a pandas frame, a `Frame`, or an array.
 
 pandas' own frames stay as they are. Polars, Arrow and all else that narwhals knows, dictionaries of columns and
-structured arrays become a `Frame`; lists become arrays. `InstancesLike` and its siblings tell type checkers what may be
-passed. `as_table` and `plain_table` read tables, the functions after them ask a table about its columns, `as_frame` and
-`plain_array` convert, and the last part reads labels.
+structured arrays become a `Frame`; lists become arrays. Arguments ``name`` are the data's name in messages.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -91,7 +89,7 @@ ArrowTable: TypeAlias = Any  # an Arrow table; Any, since pyarrow has no type an
 def as_table(data: Any, name: str) -> Any:
     """Return dense data of any type as a pandas frame, a `Frame` or an array; raise a TypeError for sparse data.
 
-    A list that holds strings becomes an array of objects. ``name`` is the name of the data in messages.
+    A list that holds strings becomes an array of objects. ``name`` is the data's name in messages.
     """
     if is_sparse(data):
         raise dense_alone(name)
@@ -101,17 +99,18 @@ def as_table(data: Any, name: str) -> Any:
 def plain_table(data: Any, name: str = "X") -> Any:
     """Return dense data of any type as a pandas frame, a `Frame` or an array; ``name`` is their name in messages.
 
-    JAX arrays stay JAX arrays, and narrow floats such as bfloat16 become float32. A pandas series is returned
-    unchanged. Raises a ValueError for a JAX array that was deleted.
+    JAX arrays stay JAX arrays, and floats that NumPy lacks, such as bfloat16, become float32. A pandas series is
+    returned unchanged. Raises a ValueError for a JAX array that was deleted.
     """
     if type(data) is np.ndarray and data.dtype.kind in NUMBERS:
         return data  # the quickest test comes first: a server makes it for every row
     if isinstance(data, jax.Array):
         check_readable(name, data)
-        narrow = data.dtype.kind == "V" and not jnp.issubdtype(data.dtype, jax.dtypes.extended)
-        return data.astype(jnp.float32) if narrow else data
+        # Such floats have NumPy's kind "V"; JAX's extended dtypes, such as that of random keys, are no floats.
+        is_narrow = data.dtype.kind == "V" and not jnp.issubdtype(data.dtype, jax.dtypes.extended)
+        return data.astype(jnp.float32) if is_narrow else data
     if _is_series(data):
-        return data  # a series: the caller refuses its shape
+        return data  # the caller refuses its shape
     frame = as_frame(data, name)
     return plain_array(data, name) if frame is None else frame
 
@@ -141,7 +140,7 @@ def column_of(table: Any, j: int) -> Any:
 
 
 def kind_of(dtype: Any) -> str:
-    """Return NumPy's letter for the kind of a dtype, such as "f" for floats; "O" for a dtype without such a letter."""
+    """Return the letter for a dtype's kind, as NumPy's "f" for floats; "O" for a dtype that names no letter."""
     return getattr(dtype, "kind", "O")
 
 
@@ -162,9 +161,9 @@ def holds_bools(frame: Any, j: int) -> bool:
 def is_named(table: Any, j: int) -> bool:
     """Return whether column ``j`` of a table is nominal by what it holds: categories, texts, or other objects.
 
-    Objects that are numbers, bools, dates or times do not make a column nominal. There are two exceptions. In a frame,
-    a column of objects that are all missing is nominal. In a pandas frame, so is a column of objects that are bools,
-    some of them missing: there a missing bool is a level.
+    Objects that are numbers, bools, dates or times do not make a column nominal, with two exceptions. In a frame, a
+    column of objects that are all missing is nominal. In a pandas frame, so is a column of objects that are bools, some
+    of them missing: there a missing bool is a level.
     """
     column = column_of(table, j)
     if is_categorical(table, j, column.dtype):
@@ -173,23 +172,23 @@ def is_named(table: Any, j: int) -> bool:
         return False
     if kind in "US":
         return True
-    values = _values(column)
-    kinds = kinds_of(values)
+    cells = _values(column)
+    kinds = kinds_of(cells)
     if kinds & {"word", "several", "quantity"}:
         return "quantity" not in kinds
-    some_missing = any(map(is_missing, values))
-    if is_pandas(table) and some_missing and _are_bools(values):
+    some_missing = any(map(is_missing, cells))
+    if is_pandas(table) and some_missing and _are_bools(cells):
         return True
-    return is_frame(table) and some_missing and all(map(is_missing, values))
+    return is_frame(table) and some_missing and all(map(is_missing, cells))
 
 
 def is_categorical(table: Any, j: int, dtype: Any) -> bool:
-    """Return whether column ``j`` of a table, which is of ``dtype``, had categories in the caller's data."""
+    """Return whether column ``j`` of a table had categories in the caller's data; ``dtype`` is the column's."""
     return has_categories(dtype) or (isinstance(table, Frame) and table.categories_are_codes[j] is not None)
 
 
 def has_categories(dtype: Any) -> bool:
-    """Return whether a dtype is one of categories in pandas: pandas' own, or a dictionary of Arrow."""
+    """Return whether a dtype of a pandas frame is of categories: pandas' own, or Arrow's dictionaries."""
     return hasattr(dtype, "categories") or str(getattr(dtype, "pyarrow_dtype", "")).startswith("dictionary")
 
 
@@ -214,14 +213,14 @@ def holds_only_numbers(table: Any) -> Bool[np.ndarray, " features"]:
 
 
 def refuse_quantities(table: Any, name: str) -> None:
-    """Raise a TypeError, which names the columns, if columns of a table hold dates, times or time spans.
+    """Raise a TypeError, about a table called ``name``, if columns hold dates, times, time spans or complex numbers.
 
-    Complex numbers raise it, too, except in a NumPy array of a complex dtype. ``name`` is the table's name in messages.
+    A NumPy array of a complex dtype is not refused.
     """
     if is_frame(table):
         odd = [column for j, column in enumerate(frame_names(table)) if _holds_quantities(column_of(table, j))]
     elif table.dtype.kind == "O":
-        n_columns = table.shape[1] if len(table.shape) == 2 else 0
+        n_columns = table.shape[1] if len(table.shape) == 2 else 0  # other shapes are refused elsewhere
         odd = [j for j in range(n_columns) if _holds_quantities(column_of(table, j))]
     else:
         odd = [table.dtype] if table.dtype.kind in "mM" else []
@@ -245,15 +244,14 @@ def _are_bools(values: list[Any]) -> bool:
 
 
 def _values(column: Any) -> list[Any]:
-    """Return the values of a pandas series or a NumPy array as Python's objects."""
+    """Return a list of the values of a pandas series or a NumPy array, as Python's objects."""
     return (column.to_numpy(object) if hasattr(column, "to_numpy") else np.asarray(column)).tolist()
 
 
 class Frame:
-    """A table of named columns, each a NumPy array (of objects if it does not hold numbers) or a pandas series.
+    """A table of columns with the names ``columns``; an index selects rows, as for an array.
 
-    ``columns`` are the names; ``parts`` are the arrays or series, each of ``n_rows`` values. A slice or a list of
-    positions as an index selects rows, as for an array.
+    ``parts`` are the columns: NumPy arrays (of objects if they hold no numbers) or pandas series, of ``n_rows`` values.
     """
 
     __slots__ = ("categories_are_codes", "columns", "parts", "shape")
@@ -289,8 +287,8 @@ class Frame:
 
 def is_pandas(data: Any) -> bool:
     """Return whether data are a pandas frame, or a frame with its interface whose rows are in memory, unlike Dask's."""
-    of_type = type(data)  # columns of a frame are attributes of the frame, too
-    return hasattr(of_type, "iloc") and hasattr(of_type, "columns") and not hasattr(of_type, "compute")
+    cls = type(data)  # not the frame itself, which has its columns as attributes, whatever their names
+    return hasattr(cls, "iloc") and hasattr(cls, "columns") and not hasattr(cls, "compute")
 
 
 def _is_series(data: Any) -> bool:
@@ -304,10 +302,10 @@ def is_frame(data: Any) -> bool:
 
 
 def as_frame(data: Any, name: str = "X") -> Any:
-    """Return a frame of any library as a pandas frame or a `Frame`; None for data that are not a frame.
+    """Return a frame of any library, a dictionary of columns or a structured array as a pandas frame or a `Frame`.
 
-    Dictionaries of columns and structured arrays are frames, too. ``name`` is the data's name in messages. Raises a
-    TypeError for a lazy frame, and a ValueError if two columns have one name.
+    None for data of another kind. ``name`` is the data's name in messages. Raises a TypeError for a lazy frame, and a
+    ValueError if two columns have one name.
     """
     if is_frame(data):
         return data
@@ -321,7 +319,7 @@ def as_frame(data: Any, name: str = "X") -> Any:
 
     try:
         frame = nw.from_native(data, pass_through=True)
-        if frame is data:  # narwhals has not converted it
+        if frame is data:  # narwhals does not know its type
             frame = _frame_of_arrow(data, name)
         if frame is None:
             return None
@@ -340,7 +338,7 @@ def as_frame(data: Any, name: str = "X") -> Any:
 def as_column(data: Any, what: str) -> Any:
     """Return a column of any library as a NumPy array or a pandas series; masked values become missing values.
 
-    Raises a ValueError, in which ``what`` is the column's name, unless the column has exactly one axis.
+    Raises a ValueError, in which ``what`` is the column's name, unless it has one axis.
     """
     if _is_series(data):
         column = data
@@ -355,9 +353,8 @@ def as_column(data: Any, what: str) -> Any:
 def plain_array(data: Any, name: str) -> np.ndarray:
     """Return an array or nested lists as a NumPy array without masks, bytes and narrow floats.
 
-    Masked values become missing values, bytes become strings, and floats of at most 16 bits that NumPy lacks, such as
-    bfloat16, become float32. Texts among numbers in lists make an array of objects. ``name`` is the data's name in
-    messages.
+    Masked values become missing values, bytes become strings, and floats that NumPy lacks, such as bfloat16, become
+    float32. Texts among numbers in lists make an array of objects. ``name`` is the data's name in messages.
     """
     array = data if isinstance(data, np.ndarray) else _array_of_lists(data, name)
     if isinstance(array, np.ma.MaskedArray):
@@ -367,7 +364,7 @@ def plain_array(data: Any, name: str) -> np.ndarray:
         return np.array([_decode(cell, name) for cell in array.ravel().tolist()], object).reshape(array.shape)
     if kind in "UT":
         return array if kind == "U" and isinstance(data, np.ndarray) else array.astype(object)
-    if kind == "V" and array.dtype.names is None and array.dtype.itemsize <= 2:
+    if kind == "V" and array.dtype.names is None and array.dtype.itemsize <= 2:  # such floats have 16 bits at most
         try:
             return array.astype(np.float32)
         except (TypeError, ValueError):
@@ -378,21 +375,20 @@ def plain_array(data: Any, name: str) -> np.ndarray:
 def _array_of_lists(data: Any, name: str) -> np.ndarray:
     """Return lists, or anything else that NumPy reads, as an array; of objects if lists hold texts.
 
-    Raises a ValueError for rows of several lengths, and for a JAX array that was deleted. ``name`` is the data's name
-    in messages.
+    Raises a ValueError for rows of several lengths, and for a JAX array that was deleted.
     """
     check_readable(name, data)
     try:
         array = np.asarray(data)
-        if array.dtype.kind in "US" and not hasattr(data, "dtype"):
-            return np.asarray(data, dtype=object)  # NumPy has turned numbers among texts into texts
+        if array.dtype.kind in "US" and not hasattr(data, "dtype"):  # lists: NumPy made texts of numbers among texts
+            return np.asarray(data, dtype=object)
         return array
     except ValueError as error:
         raise ValueError(f"{name} has rows of several lengths: {error}") from error
 
 
 def _fill_masked(array: np.ma.MaskedArray) -> np.ndarray:
-    """Return a masked array as a plain one, with a missing value for each masked entry: NaN, NaT, or None as object.
+    """Return a masked array as a plain one, with NaN, NaT or (among objects) None for each masked entry.
 
     If an entry is masked, bools and integers become floats, and integers that floats would round become objects.
     """
@@ -405,7 +401,7 @@ def _fill_masked(array: np.ma.MaskedArray) -> np.ndarray:
             return numbers
     if array.dtype.kind == "f":
         return np.where(mask, array.dtype.type(np.nan), array.data)
-    if array.dtype.kind in "mM":  # not as objects, which may be bare integers
+    if array.dtype.kind in "mM":  # as objects, some of NumPy's times would be bare integers
         return np.where(mask, np.array("NaT", array.dtype), array.data)
     filled = array.data.astype(object)
     filled[mask] = None
@@ -413,7 +409,7 @@ def _fill_masked(array: np.ma.MaskedArray) -> np.ndarray:
 
 
 def are_rounded(numbers: np.ndarray) -> bool:
-    """Return whether ``numbers``, an array made of integers, holds floats so large that they may be rounded."""
+    """Return whether ``numbers``, an array made of integers, holds floats of 2⁵³ or more, which may be rounded."""
     return numbers.dtype.kind == "f" and bool(np.any(np.abs(numbers) >= 2**53))
 
 
@@ -426,17 +422,15 @@ def _decode(cell: bytes, name: str) -> str:
 
 
 def _frame_of_columns(columns: Mapping[Any, Any], name: str) -> Frame:
-    """Return {name: column} as a `Frame`; raise a ValueError if lengths differ, or two names are equal as strings.
-
-    The argument ``name`` is the data's name in messages.
-    """
+    """Return {name: column} as a `Frame`; raise a ValueError if lengths differ, or two names are equal as strings."""
     parts = [as_column(column, f"{name}[{key!r}]") for key, column in columns.items()]
     lengths = {str(key): len(part) for key, part in zip(columns, parts, strict=True)}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"{name} is a dictionary of columns of several lengths: {dict(list(lengths.items())[:5])}.")
-    check_distinct_names(lengths if len(lengths) == len(parts) else list(map(str, columns)), name)
+    check_distinct_names(map(str, columns), name)  # keys 1 and "1" are distinct, but not as names
     are_codes = map(categories_are_codes, map(as_narwhals, columns.values()))
-    return Frame(columns, parts, next(iter(lengths.values()), 0), are_codes)
+    n_rows = next(iter(lengths.values()), 0)
+    return Frame(columns, parts, n_rows, are_codes)
 
 
 def check_distinct_names(names: Iterable[str], name: str) -> None:
@@ -477,8 +471,8 @@ def as_narwhals(data: Any) -> Any:
 def _frame_of_arrow(data: Any, name: str) -> Any:
     """Return data that export themselves as an Arrow table, or by ``__dataframe__``, as a frame of narwhals.
 
-    None for data that do neither, and for data that are not a table, such as one column. Raises a TypeError, which
-    calls the data ``name``, if pyarrow is not installed.
+    None for data that do neither, and for data that are no table, such as one column. Raises a TypeError if pyarrow is
+    not installed.
     """
     import narwhals as nw
 
@@ -498,7 +492,7 @@ def _frame_of_arrow(data: Any, name: str) -> Any:
             f"{name} is a {type(data).__name__}, which is read by the package pyarrow: pip install pyarrow. Or pass a "
             "frame of pandas or Polars, or an array."
         ) from error
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError):  # what the data export is no table
         return None
     return nw.from_native(table)
 
@@ -511,10 +505,7 @@ def _is_categorical_series(series: Any) -> bool:
 
 
 def categories_are_codes(series: Any) -> bool | None:
-    """Return whether the categories of ``series``, a column of narwhals, are the codes 0, 1, 2, …
-
-    Return None for a column without categories, or if ``series`` is None.
-    """
+    """Return whether the categories of a narwhals column are the codes 0, 1, 2, …; None if it has no categories."""
     if series is None or not _is_categorical_series(series):
         return None
     native = series.to_native()
@@ -538,7 +529,7 @@ def _array_of_series(series: Any) -> Any:
     dtype = series.dtype
     # NumPy has no integers of 128 bits.
     if dtype.is_float() or (dtype.is_integer() and "128" not in str(dtype)):
-        numbers = series.to_numpy()
+        numbers = series.to_numpy()  # integers become floats if some are missing
         if dtype.is_float() or not are_rounded(numbers):
             return numbers
         objects = series.fill_null(0).to_numpy().astype(object)
@@ -546,14 +537,15 @@ def _array_of_series(series: Any) -> Any:
         return objects
     if getattr(dtype, "time_unit", "us") == "ns":
         return _array_of_nanoseconds(series)
-    values = series.to_list()
-    if kinds_of(values) == {"bool"} or (_is_categorical_series(series) and kinds_of(values) <= {"number", "missing"}):
-        # Categories that are numbers are read as numbers are, whatever holds them.
-        numbers = np.array(values, float if None in values else None)  # None becomes NaN
-        if float in set(map(type, values)) or not are_rounded(numbers):
+    cells = series.to_list()
+    kinds = kinds_of(cells)
+    if kinds == {"bool"} or (_is_categorical_series(series) and kinds <= {"number", "missing"}):
+        numbers = np.array(cells, float if None in cells else None)  # None becomes NaN
+        were_floats = float in set(map(type, cells))  # not rounded here, however large they are
+        if were_floats or not are_rounded(numbers):
             return numbers
-    objects = np.empty(len(values), object)
-    objects[:] = values
+    objects = np.empty(len(cells), object)  # filled in place: NumPy would make further axes of cells that are lists
+    objects[:] = cells
     return objects
 
 
@@ -573,8 +565,8 @@ def _array_of_nanoseconds(series: Any) -> Any:
 def as_labels(y: LabelsLike, name: str = "y") -> Any:
     """Return labels as a NumPy array; masked labels become missing values.
 
-    Times to the nanosecond with a time zone, of Polars or Arrow, become a pandas series. ``name`` is the labels' name
-    in messages. Raises a ValueError for a JAX array that was deleted.
+    Times to the nanosecond with a time zone, of Polars or Arrow, become a pandas series. Raises a ValueError for a JAX
+    array that was deleted.
     """
     if isinstance(y, jax.Array):
         check_readable(name, y)
@@ -587,7 +579,7 @@ def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, 
     """Return the distinct labels in ``y``, sorted, and the position of each instance's label among them.
 
     Raises a ValueError if ``y``, which messages call ``name``, does not hold ``n`` labels, one is NaN or infinite, or
-    all are equal. Labels that cannot be sorted raise what `distinct_labels` raises.
+    all are equal; for labels that cannot be sorted, the errors of `distinct_labels`.
     """
     labels = as_labels(y, name)
     if labels.shape != (n,):
@@ -603,7 +595,7 @@ def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, 
 def class_positions(class_labels: tuple[Any, ...], y: LabelsLike) -> Int[np.ndarray, " instances"]:
     """Return the position of each label in ``y`` among ``class_labels``, the labels of a forest's classes.
 
-    Raises a ValueError if a label is not among these. Labels that cannot be sorted raise what `distinct_labels` raises.
+    Raises a ValueError if a label is not among these, and the errors of `distinct_labels` if they cannot be sorted.
     """
     labels = as_labels(y)
     if labels.ndim != 1:

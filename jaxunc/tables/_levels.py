@@ -34,8 +34,6 @@ from ._frames import NUMBERS, QUANTITIES
 
 UNSEEN = -1  # code of a value that is not a level
 LARGEST_CODE = 2**24  # integers up to this one are exact in float32; a column has fewer levels
-
-
 MOST_CATEGORIES = 2**12  # most categories of a column whose codes are kept, for later columns of the same categories
 
 
@@ -83,7 +81,7 @@ def _distinct_words(values: list[str]) -> list[str]:
     """Return the distinct words in ``values``, sorted; of `MomentWord`s for one time only the first in sorted order."""
     words = set(map(str, values))
     moment_words = sorted({str(word) for word in values if type(word) is MomentWord})
-    first_spelling: dict[Any, str] = {}
+    first_spelling: dict[Any, str] = {}  # by time; a word that has no key stands for itself
     for word in moment_words:
         if first_spelling.setdefault(time_key(word) or word, word) != word:
             words.discard(word)
@@ -129,7 +127,7 @@ class Lookup:
         A cell that is a level is never missing. The cell may spell a bool, a time or a whole float otherwise than the
         level, and any number if levels are numbers. A cell without a level is returned as a word that is no level.
         """
-        if cell in self._index:
+        if cell in self._index:  # before all else, since a level may be one of the ``missing_words``
             return cell
         if self._moments and (code := self._moments.get(moment_key(cell.strip()))) is not None:
             return as_word(self._values[code])
@@ -173,8 +171,9 @@ class Lookup:
         """
         if type(word) is MomentWord:
             return self._moments.get(time_key(word), UNSEEN)
-        # Ten characters are a date; midnight behind it is the same day.
-        return self._moments.get(moment_key(word), UNSEEN) if word[10:] in ("", " 00:00:00") else UNSEEN
+        # A date has ten characters, and midnight may follow.
+        writes_day = word[10:] in ("", " 00:00:00")
+        return self._moments.get(moment_key(word), UNSEEN) if writes_day else UNSEEN
 
     @cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
@@ -199,10 +198,10 @@ class Lookup:
         A time or a bool of the data may be spelled otherwise than the level.
         """
         codes = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(words))
-        if self._moments and (unseen := np.flatnonzero(codes == UNSEEN).tolist()):
-            unseen_words = {words[i] for i in unseen}
-            code_of = {word: self._of_moment(word) for word in unseen_words}
-            codes[unseen] = [code_of[words[i]] for i in unseen]
+        unseen_rows = np.flatnonzero(codes == UNSEEN).tolist() if self._moments else []
+        if unseen_rows:
+            code_of = {word: self._of_moment(word) for word in {words[i] for i in unseen_rows}}  # each word once
+            codes[unseen_rows] = [code_of[words[i]] for i in unseen_rows]
         if self._bools is not None and _BoolWord in set(map(type, words)):
             code_of_false, code_of_true = (self._index.get(word, UNSEEN) for word in self._bools)
             is_bool = np.fromiter((type(word) is _BoolWord for word in words), bool, len(words))
@@ -219,16 +218,16 @@ class Lookup:
         if self.are_large and np.result_type(levels, values) in (np.float64, object):
             codes = (self._code_of_number.get(value, UNSEEN) for value in values.tolist())
             return np.fromiter(codes, np.int64, len(values))
-        # Bisection among sorted levels makes no Python object of a value.
+        # Bisection among sorted levels makes no Python object of a value. The last level is tried for larger values.
         index = np.minimum(np.searchsorted(levels, values), len(levels) - 1)
         return np.where(levels[index] == values, order[index], UNSEEN)
 
 
 def read_entries(column: Any) -> Entries:
-    """Return the `Entries` of a column: of numbers if its dtype is one of numbers, else of strings.
+    """Return the `Entries` of a pandas series, an index of categories, or a NumPy array.
 
-    A column is a pandas series, an index of categories, or a NumPy array. Raises a TypeError for lists and bytes that
-    are not UTF-8.
+    Their values are numbers if its dtype is one of numbers, else strings. Raises a TypeError for lists in cells, and
+    for bytes that are not UTF-8.
     """
     if hasattr(column.dtype, "categories"):
         return _read_categories(column)
@@ -253,20 +252,15 @@ def _read_categories(column: Any) -> Entries:
     """Return the `Entries` of a categorical column of pandas; the values are the categories that some row has."""
     codes = np.asarray(column.cat.codes, np.int64)
     categories = column.cat.categories
-    # A category that no row has is not a level.
-    present = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(categories)))
+    used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(categories)))
     position = np.full(len(categories) + 1, -1)  # by code; the last is for code -1, a missing value
-    position[present] = np.arange(len(present))
-    values, index = read_entries(categories[present])
-    return Entries(values, np.append(index, -1)[position[codes]])
+    position[used] = np.arange(len(used))
+    values, index = read_entries(categories[used])
+    return Entries(values, np.append(index, -1)[position[codes]])  # -1, of a missing value, is the last here, too
 
 
 _ALIKE = {str, int, float, bytes, type(None)}
-"""Types whose equal values are the same word: 1 and 1.0, but not True.
-
-Equal dates, and equal moments of NumPy and pandas, are the same word, too. Equal moments of Python may be two words:
-those of an hour that a clock repeats.
-"""
+"""Types whose equal values are the same word: 1 and 1.0, but not True."""
 
 
 class _BoolWord(str):
@@ -284,16 +278,14 @@ def _word_of(value: Any) -> str:
 
 
 def _read_objects(values: list) -> Entries:
-    """Return the `Entries` of a list of Python objects: a text as it is, any other value as the text `_word_of` writes.
+    """Return the `Entries` of a list of Python objects: a text as it is, any other value as `_word_of` writes it.
 
     Raises a TypeError for a cell that holds several values.
     """
     types = {cls for cls in set(map(type, values)) if kind_of_type(cls) != "missing"}
-    are_alike = types <= _ALIKE or all(
-        cls in (datetime.date, np.datetime64) or cls.__name__ == "Timestamp" for cls in types
-    )
-    # Each value once, if equal values of these types are the same word; ``position`` is that of each instance's value.
-    if are_alike:
+    # Not Python's moments, which may be equal and yet two words: in an hour that a clock repeats.
+    are_moments = all(cls in (datetime.date, np.datetime64) or cls.__name__ == "Timestamp" for cls in types)
+    if types <= _ALIKE or are_moments:  # equal values are the same word: each is written once
         index_of = {value: i for i, value in enumerate(dict.fromkeys(values))}
         position = np.fromiter(map(index_of.__getitem__, values), np.int64, len(values))
         values = list(index_of)
@@ -307,8 +299,8 @@ def _read_objects(values: list) -> Entries:
     missing = np.array([not isinstance(value, str) and is_missing(value) for value in values], bool)
     present = itertools.compress(values, (~missing).tolist())
     words = [value if type(value) is str else _word_of(value) for value in present]
-    word_index = np.where(missing, -1, np.cumsum(~missing) - 1)  # by value
-    return Entries(words, word_index[position])
+    word_of_value = np.where(missing, -1, np.cumsum(~missing) - 1)  # its position in ``words``
+    return Entries(words, word_of_value[position])
 
 
 def _without_decimals(cell: str) -> str:
@@ -323,7 +315,7 @@ def _without_decimals(cell: str) -> str:
 
 def _word_of_number(cell: str) -> str:
     """Return the number that a cell holds as `as_word` writes it, with all digits; any other cell unchanged."""
-    if "_" in cell or not cell.isascii():  # Python reads digits of other scripts, and underlines, as no other reader
+    if "_" in cell or not cell.isascii():  # Python alone reads underlines and digits of other scripts as numbers
         return cell
     with suppress(ValueError):
         return as_word(int(re.sub(r"\.0*$", "", cell)))  # as an integer first, since floats round large ones

@@ -1,6 +1,7 @@
 """Numbers of frames, arrays and sparse matrices, with codes in the columns that have levels or cuts.
 
 A sparse matrix (`SparseRows`) becomes dense a part of its rows at a time, and only in the columns that trees test.
+Arguments ``name`` are the data's name in messages.
 """
 
 from typing import Any
@@ -32,8 +33,8 @@ def numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
     It is of float32 if there are such columns, else of float64. ``name`` is the frame's name in messages.
     """
     # Positions of the columns that hold numbers; the others have levels.
-    numeric = [j for j, lookup in enumerate(columns.lookups) if lookup is None or isinstance(lookup, CutLookup)]
-    if columns.nominal is not None:
+    numeric = [j for j, lookup in enumerate(columns.lookups) if not isinstance(lookup, Lookup)]
+    if columns.nominal is not None:  # nominal columns whose levels the model does not know must hold codes
         _check_codes(frame, [j for j in numeric if columns.nominal[j] and columns.lookups[j] is None], name)
     numbers = _plain_numbers(frame, numeric, name)  # all at once: pandas takes long for each selection
     if not any(columns.lookups):
@@ -59,17 +60,14 @@ def rows_of_columns(parts: list[Any], n: int) -> Float32[np.ndarray, "instances 
             block = values[start : start + CACHED_ROWS]
             for j, column in enumerate(parts):
                 piece = column[start : start + CACHED_ROWS]
-                # pandas' frames become float64 first, which rounds large integers twice: so here, too.
+                # By way of float64, which rounds large integers twice, as frames without codes are converted.
                 block[:, j] = piece.astype(np.float64) if piece.dtype.kind in "iu" else piece
     return values
 
 
 def _check_codes(frame: Any, positions: list[int], name: str) -> None:
-    """Raise a TypeError if a column of a frame at ``positions`` has categories other than the codes 0, 1, 2, …
-
-    ``name`` is the frame's name in the message.
-    """
-    dtypes = list(dtypes_of(frame)) if positions else []
+    """Raise a TypeError if a column of a frame at ``positions`` has categories other than the codes 0, 1, 2, …"""
+    dtypes = dtypes_of(frame) if positions else []
     names = frame_names(frame)
     categorical = [j for j in positions if is_categorical(frame, j, dtypes[j])]
     if odd := [names[j] for j in categorical if not _holds_codes(frame, j)]:
@@ -77,10 +75,7 @@ def _check_codes(frame: Any, positions: list[int], name: str) -> None:
 
 
 def error_of_categories(odd: list[str], name: str) -> TypeError:
-    """Return the error for the columns with the names ``odd``, which hold categories where codes are expected.
-
-    ``name`` is the name of the data in the message.
-    """
+    """Return the error for the columns with the names ``odd``, which hold categories where codes are expected."""
     return TypeError(
         f"{name}'s columns {odd[:5]} ({len(odd)} in all) are categories, and the model knows the codes of its "
         "categories alone, not their values. Pass the codes that training had, as numbers. pandas: "
@@ -96,18 +91,18 @@ def _holds_codes(frame: Any, j: int) -> bool:
     column = column_of(frame, j)
     if (categories := getattr(column.dtype, "categories", None)) is not None:
         return list(categories) == list(range(len(categories)))
-    return bool(categories_are_codes(as_narwhals(column.array.__arrow_array__())))  # pandas' column of Arrow's
+    return bool(categories_are_codes(as_narwhals(column.array.__arrow_array__())))  # a pandas series of Arrow's type
 
 
 def _plain_numbers(frame: Any, positions: list[int], name: str) -> np.ndarray:
     """Return the columns of a frame at ``positions`` as float64 ``[rows positions]``, NaN for missing values.
 
-    ``name`` is the frame's name in messages. Raises a TypeError for columns that hold no numbers.
+    Raises a TypeError for columns that hold no numbers.
     """
     if not isinstance(frame, Frame):
-        chosen = frame if len(positions) == frame.shape[1] else frame.iloc[:, positions]
-        if all(kind_of(dtype) in NUMBERS for dtype in dtypes_of(chosen)):
-            return chosen.to_numpy(dtype=np.float64, na_value=np.nan)
+        selection = frame if len(positions) == frame.shape[1] else frame.iloc[:, positions]
+        if all(kind_of(dtype) in NUMBERS for dtype in dtypes_of(selection)):
+            return selection.to_numpy(dtype=np.float64, na_value=np.nan)
     names = frame_names(frame)
     return _convert(frame, positions, [names[j] for j in positions], name)
 
@@ -115,15 +110,15 @@ def _plain_numbers(frame: Any, positions: list[int], name: str) -> np.ndarray:
 def numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndarray:
     """Return an array ``[rows columns]`` of numbers or objects as float32, with codes in columns with levels or cuts.
 
-    ``name`` is the array's name in messages. Raises a TypeError for columns that hold no numbers and have no levels,
-    and for numbers in a column whose levels are words.
+    ``name`` is the array's name in messages. Raises a TypeError for columns that hold no numbers and have no levels. An
+    array of numbers raises it, too, if it has a number in a column whose levels are words.
     """
     if array.dtype.kind in NUMBERS:
         return _codes_of_numbers(array, columns, name)
-    plain = [j for j, lookup in enumerate(columns.lookups) if lookup is None]
+    numeric = [j for j, lookup in enumerate(columns.lookups) if lookup is None]
     values = np.empty(array.shape, np.float32)
     with np.errstate(over="ignore"):
-        values[:, plain] = _convert(array, plain, plain, name)
+        values[:, numeric] = _convert(array, numeric, numeric, name)
     for j, lookup in enumerate(columns.lookups):
         if isinstance(lookup, CutLookup):
             values[:, j] = lookup.codes(_convert(array, [j], [j], name)[:, 0])
@@ -141,7 +136,7 @@ def _codes_of_numbers(array: np.ndarray, columns: Columns, name: str) -> np.ndar
         if isinstance(lookup, Lookup):
             values[:, j] = lookup.codes(array[:, j])
     cut_lookups = [(j, lookup) for j, lookup in enumerate(columns.lookups) if isinstance(lookup, CutLookup)]
-    for start in range(0, len(array), CACHED_ROWS):
+    for start in range(0, len(array), CACHED_ROWS):  # rows that stay in the cache while each column is read
         block = slice(start, start + CACHED_ROWS)
         for j, lookup in cut_lookups:
             values[block, j] = lookup.codes(array[block, j].astype(np.float64))
@@ -156,7 +151,7 @@ def _check_may_be_numbers(array: np.ndarray, columns: Columns, name: str) -> Non
 
 
 def error_of_words(columns: Columns, j: int, name: str) -> TypeError:
-    """Return the error for numbers in column ``j``, whose levels are words; ``name`` is the name of the data in it."""
+    """Return the error for numbers in column ``j``, whose levels are words."""
     which = repr(columns.names[j]) if columns.names else j
     return TypeError(
         f"{name} is an array of numbers, but the levels of column {which} are words. Pass a frame or an array of "
@@ -167,8 +162,7 @@ def error_of_words(columns: Columns, j: int, name: str) -> TypeError:
 def array_of(table: Any, name: str) -> np.ndarray:
     """Return a frame or an array of objects as an array ``[rows columns]``: of objects if a column is nominal.
 
-    Without a nominal column it is of float64, and columns of dates or times raise a TypeError. In its message ``name``
-    is the table's name.
+    Without a nominal column it is of float64, and columns of dates or times raise a TypeError.
     """
     positions = list(range(table.shape[1]))
     if any(is_named(table, j) for j in positions):
@@ -191,9 +185,9 @@ def plain_pandas(frame: Any) -> Any:
         frame = frame.copy()
         for j in odd:
             column = column_of(frame, j)
-            # Arrow's integers without gaps stay integers, as codes of categories have to be.
-            stay = hasattr(column.dtype, "pyarrow_dtype") and column.dtype.kind in "iub" and not column.hasnans
-            frame.isetitem(j, column.to_numpy(column.dtype.numpy_dtype) if stay else as_floats(column))
+            # Arrow's integers and bools without gaps keep their type, as codes of categories have to be integers.
+            keeps_type = hasattr(column.dtype, "pyarrow_dtype") and column.dtype.kind in "iub" and not column.hasnans
+            frame.isetitem(j, column.to_numpy(column.dtype.numpy_dtype) if keeps_type else as_floats(column))
     return frame
 
 
@@ -205,33 +199,31 @@ def _is_plain(dtype: Any) -> bool:
 def _convert(table: Any, positions: list[int], names: list, name: str) -> np.ndarray:
     """Return the columns of a table at ``positions`` as float64, ``[rows positions]``.
 
-    Raises a TypeError if some hold no numbers. In its message ``name`` is the table's name, and ``names`` has the name
-    of the column at each of the positions.
+    Raises a TypeError if some hold no numbers, with their names: ``names`` has one for each of the positions.
     """
-    values = np.empty((table.shape[0], len(positions)), np.float64)
-    refused = []
+    numbers = np.empty((table.shape[0], len(positions)), np.float64)
+    odd = []
     cause = None
     for i, j in enumerate(positions):
         try:
-            values[:, i] = as_floats(column_of(table, j))
-        except (TypeError, ValueError) as error:
-            refused.append(names[i])
+            numbers[:, i] = as_floats(column_of(table, j))
+        except (TypeError, ValueError) as error:  # all columns are tried, so that the message can name them
+            odd.append(names[i])
             cause = error
-    if refused:
+    if odd:
         raise TypeError(
-            f"{name}'s columns {refused[:5]} ({len(refused)} in all) hold no numbers; encode them as the forest's data "
+            f"{name}'s columns {odd[:5]} ({len(odd)} in all) hold no numbers; encode them as the forest's data "
             "were, or name them in nominal when trees are grown. Dates: make them numbers, for instance days since the "
             "first one."
         ) from cause
-    return values
+    return numbers
 
 
 class SparseRows:
-    """The checked rows of a sparse matrix, as `encode_rows` returns them.
+    """The checked rows of a sparse matrix, as `encode_rows` returns them; ``numpy.asarray`` makes them dense.
 
     ``indptr``, ``indices`` and ``data`` are the arrays of a CSR matrix. An entry that is not stored is 0, or a missing
-    value if ``columns.absent_is_missing``; a stored NaN is a missing value. A slice is a `SparseRows` that shares the
-    memory; ``numpy.asarray`` makes the rows dense.
+    value if ``columns.absent_is_missing``; a stored NaN is a missing value. A slice shares the memory.
     """
 
     __slots__ = ("_data", "_indices", "_indptr", "_kept", "_position", "columns")
@@ -263,17 +255,17 @@ class SparseRows:
                 return self._with(self._indptr[start : max(start, stop) + 1], self._indices, self._data)
             rows = np.arange(start, stop, step)
         rows = np.arange(len(self))[rows]
-        sizes = np.diff(self._indptr)[rows]
+        n_entries = np.diff(self._indptr)[rows]  # of each row
         starts = self._indptr[:-1][rows]
-        indptr = np.concatenate([[0], np.cumsum(sizes)])
-        # Position of each entry of the rows in the arrays of this matrix.
-        entries = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], sizes)
+        indptr = np.concatenate([[0], np.cumsum(n_entries)])
+        # The position in this matrix of each entry: its new position, moved by its row's start here less that there.
+        entries = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], n_entries)
         return self._with(indptr, self._indices[entries], self._data[entries])
 
     def of(self, kept: Int[np.ndarray, " kept"] | None, columns: Columns) -> "SparseRows":
-        """Return the same rows with the columns at the positions ``kept`` alone; None keeps all columns.
+        """Return the same rows with the columns at the positions ``kept`` alone, whose `Columns` are ``columns``.
 
-        ``columns`` must be the `Columns` at these positions, which `Columns.at` returns.
+        None keeps all columns.
         """
         if kept is None:
             return self
@@ -306,11 +298,11 @@ class SparseRows:
         return numbers_of_array(values, self.columns, "X") if self.columns.looks_up else values
 
     def matrix(self) -> Any:
-        """Return the rows with all columns, without codes, as SciPy's CSR matrix of float32, for scikit-learn."""
+        """Return the rows with all columns, without codes, as SciPy's CSR matrix of float32."""
         from scipy.sparse import csr_matrix  # slow to import, and rarely needed
 
         start, stop = int(self._indptr[0]), int(self._indptr[-1])
-        index_type = np.int32 if stop - start < 2**31 else np.int64
+        index_type = np.int32 if stop - start < 2**31 else np.int64  # scikit-learn's trees ask for 32 bits
         data = self._data[start:stop].astype(np.float32)
         indices = self._indices[start:stop].astype(index_type)
         indptr = (self._indptr - start).astype(index_type)
@@ -335,8 +327,7 @@ def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
     """Return a sparse matrix as SciPy's CSR matrix, with the entries of a row sorted by column, each column once.
 
     Values of entries in the same place are summed, in a copy. With ``for_sklearn`` indices have 32 bits if these are
-    enough. ``name`` is the matrix's name in messages. Raises a ValueError unless the matrix has two axes, a TypeError
-    unless it holds numbers.
+    enough. Raises a ValueError unless the matrix has two axes, a TypeError unless it holds numbers.
     """
     if len(data.shape) != 2:
         raise ValueError(f"{name} has shape {data.shape}; expected (instances, features).")
@@ -353,10 +344,10 @@ def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
 
 
 def rows_of(csr: Any, columns: Columns, name: str, *, infinite: bool) -> tuple[SparseRows, bool]:
-    """Return the CSR matrix of `as_csr` as `SparseRows`, and whether some value may be missing.
+    """Return a CSR matrix, a result of `as_csr`, as `SparseRows`, and whether some value may be missing.
 
-    ``name`` is the matrix's name in messages. Raises a ValueError for infinite values unless ``infinite``, and a
-    TypeError for numbers in a column whose levels are words.
+    Raises a ValueError for infinite values unless ``infinite``, and a TypeError for numbers in a column whose levels
+    are words.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = csr.data.astype(np.float32, copy=False)
@@ -370,9 +361,9 @@ def rows_of(csr: Any, columns: Columns, name: str, *, infinite: bool) -> tuple[S
             # An infinite number is looked up among levels or cuts like any other.
             beyond &= np.array([lookup is None for lookup in columns.lookups])[csr.indices]
         if beyond.any():
-            first = int(np.argmax(beyond))
-            row = int(np.searchsorted(csr.indptr, first, side="right")) - 1
-            raise error_of_infinite(f"{name}[{row}, {csr.indices[first]}]")
+            entry = int(np.argmax(beyond))  # the first
+            row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
+            raise error_of_infinite(f"{name}[{row}, {csr.indices[entry]}]")
     return rows, columns.absent_is_missing or bool(np.isnan(narrow).any())
 
 
@@ -385,14 +376,12 @@ def error_of_infinite(where: str) -> ValueError:
 
 
 def _check_levels_are_numbers(rows: SparseRows, name: str) -> None:
-    """Raise a TypeError if a column of sparse rows holds a number, and its levels are words.
-
-    The 0 of an entry that is not stored counts as a number. ``name`` is the matrix's name in messages.
-    """
+    """Raise a TypeError if a column of sparse rows holds a number, perhaps a 0 not stored, and its levels are words."""
     if not rows.columns.looks_up:
         return
     for j, lookup in enumerate(rows.columns.lookups):
         if lookup is not None and not lookup.may_be_numbers:
             position = np.array([j])
-            if not np.all(np.isnan(rows.of(position, rows.columns.at(position).of_codes()).dense())):
+            column = rows.of(position, rows.columns.at(position).of_codes()).dense()  # as it is stored, without codes
+            if not np.all(np.isnan(column)):
                 raise error_of_words(rows.columns, j, name)

@@ -80,21 +80,21 @@ def transductive_certainty(
         The nominal features, as for `jaxunc.tables.fit_columns`. Default: none.
     candidates
         ``"boundary"``: numeric features are cut between neighbouring values of different classes, and a node whose
-        training instances are of one class is a leaf. ``"all"``: they are cut between any two values, and a node is a
-        leaf only if it is pure with x. Then a wrong label keeps splitting a pure node down to a single neighbour, which
-        makes the Brier score worse.
+        training instances are of one class is a leaf. ``"all"``: they are cut between any two values, and a pure node
+        is a leaf only if x has its class. Then a wrong label splits a pure node down to a single neighbour, which makes
+        the Brier score worse.
     min_samples_leaf
         Least number of instances on each side of a test, x among them; ≥ 1.
     algorithm
-        Algorithm; all give the same counts. ``"grouped"``: on the host, sample by sample. ``"dense"``: all pairs (x, c)
-        at once, level by level, for nominal features alone. ``"auto"``: dense where it applies and is small enough,
-        else grouped.
+        All give the same counts. ``"grouped"``: on the host, sample by sample. ``"dense"``: all pairs (x, c) at once,
+        level by level, for nominal features alone. ``"auto"``: dense where it applies and is small enough, else
+        grouped.
     progress
-        Called now and then with a tuple ``(done, total, seconds)``: the number of pairs (x, c) that are finished, and
-        of all. The dense algorithm on an accelerator calls it once, at the end.
+        Called now and then with a tuple ``(done, total, seconds)``: the numbers of finished pairs (x, c) and of all,
+        and the time. The dense algorithm on an accelerator calls it once, at the end.
     combiner
-        Combiner that makes probabilities of the k leaves, in place of (1), the mean of Laplace's estimates. Any
-        combiner with a probability, such as ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the leaves.
+        Makes probabilities of the k leaves, in place of (1), the mean of Laplace's estimates. Any combiner with a
+        probability, such as ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the leaves.
 
     Returns
     -------
@@ -115,17 +115,16 @@ def transductive_certainty(
 
     Notes
     -----
-    The leaf counts are exactly those of k full inductions for each instance, but are found together: only the path of x
-    matters, the gain of a test depends only on the side of x, and instances that meet the same sample share its scores.
-    The values of x make no thresholds, but x counts in the gains. Gains are compared as integers. Of equal gains the
-    first feature's wins, at its lowest threshold: ties broken otherwise make other leaves (2 % of them on iris, 39 % on
-    tic-tac-toe). A missing number lies below all others, and a missing nominal value is a value by itself. No answer
-    depends on the batch. Increasing maps of a feature that keep halfway points halfway, and other names of the classes
-    in the same order, change nothing. Not traceable.
+    The leaf counts are exactly those of k full inductions for each instance, though no tree is grown. The values of x
+    make no thresholds, but x counts in the gains. Gains are compared as integers. Of equal gains the first feature's
+    wins, at its lowest threshold: ties broken otherwise make other leaves (2 % of them on iris, 39 % on tic-tac-toe). A
+    missing number lies below all others, and a missing nominal value is a value by itself. No answer depends on the
+    batch. Increasing maps of a feature that keep halfway points halfway, and other names of the classes in the same
+    order, change nothing. Not traceable.
 
-    Leave-one-out takes 1.5 to 3.4 times as long as inserting equally many instances (two to eleven classes), and much
-    less than n trainings. Boundaries, thresholds and purity are those without the instance; levels of nominal features
-    are those of all instances.
+    Leave-one-out takes 1.5 to 3.4 times as long as inserting equally many instances (two to eleven classes). Its
+    boundaries, thresholds and purity are those without the instance, its levels of nominal features those of all
+    instances.
 
     References
     ----------
@@ -304,13 +303,10 @@ class BoundSample:
 
 
 def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> InductionSettings:
-    """Return the settings by which trees are grown on a training set ``sample`` and an inserted instance.
-
-    ``candidates`` and ``min_samples_leaf`` are those of `transductive_certainty`.
-    """
+    """Return the settings of trees for a training set ``sample``; the others are those of `transductive_certainty`."""
     return InductionSettings(
         boundaries=candidates == "boundary", min_samples_leaf=min_samples_leaf, entropy=entropy_table(sample.n + 1)
-    )
+    )  # + 1: the inserted instance
 
 
 def counts_of(
@@ -337,10 +333,8 @@ def counts_of(
 
 
 def choose_algorithm(pairs: Pairs, device: str) -> str:
-    """Return "dense" or "grouped": the algorithm that ``"auto"`` stands for, for these ``pairs``.
-
-    ``device`` is "host" or "accelerator".
-    """
+    """Return what "auto" stands for with these ``pairs``, "dense" or "grouped"; ``device`` is a key of `MOST_WORK`."""
+    # Work 0 says that the dense algorithm cannot be used.
     return "dense" if 0 < dense_work(pairs) <= MOST_WORK[device] else "grouped"
 
 

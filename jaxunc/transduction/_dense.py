@@ -51,10 +51,7 @@ class DensePairs(NamedTuple):
 
 
 def dense_work(pairs: Pairs) -> int:
-    """Return how many products of numbers the dense algorithm's first step takes for these pairs.
-
-    It is 0 if a feature is numeric: then the dense algorithm cannot be used.
-    """
+    """Return how many products the dense algorithm's first step takes; 0 if a numeric feature forbids the algorithm."""
     sample = pairs.sample
     if len(sample.numeric):
         return 0
@@ -63,10 +60,7 @@ def dense_work(pairs: Pairs) -> int:
 
 
 def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
-    """Follow all pairs down to their leaves, a block of pairs at a time, and record the leaves' class counts.
-
-    NumPy does the work if ``on_host``, else a program on the accelerator.
-    """
+    """Follow all pairs down to their leaves, block by block, by NumPy or on the accelerator, and record the leaves."""
     if not pairs.n:
         return
     step, most_entries = (1, HOST_BLOCK) if on_host else (STEP, DEVICE_BLOCK)
@@ -93,12 +87,12 @@ def _dense_set(pairs: Pairs, tests: tuple[np.ndarray, np.ndarray], n: int) -> De
     passes[:, : sample.n] = sample.code[feature] == code[:, None]
     label = np.zeros((n, sample.n_classes), np.float32)  # indicators
     label[np.arange(sample.n), pairs.label] = 1
-    # All counts of a step in one product: members times [class indicators | class and value indicators].
-    products = (label[:, :, None] * passes.T[:, None, :]).reshape(n, -1)
-    # Entries 0 … n + 1: the padded instances, and the inserted one.
+    # All counts of a step are one product: members times [class indicators | class and value indicators].
+    label_and_test = (label[:, :, None] * passes.T[:, None, :]).reshape(n, -1)
+    # Entries 0 … n + 1, so that the shape depends on the padded size alone; those added are not read.
     entropy = pairs.settings.entropy
     entropy = np.pad(entropy, (0, n + 2 - len(entropy)), mode="edge")
-    return Dense(passes, np.concatenate([label, products], axis=1), entropy)
+    return Dense(passes, np.concatenate([label, label_and_test], axis=1), entropy)
 
 
 def _insert(pairs: Pairs, number: np.ndarray, tests: tuple[np.ndarray, np.ndarray]) -> DensePairs:
@@ -114,32 +108,29 @@ def _insert(pairs: Pairs, number: np.ndarray, tests: tuple[np.ndarray, np.ndarra
 
 
 def _tests(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
-    """Return (feature, value) of every test on the pairs' training set, two arrays ``[tests]``.
-
-    Of tests with the same score the first is chosen.
-    """
+    """Return (feature, value) of every test on the pairs' training set, ``[tests]``; the first is chosen on ties."""
     code = pairs.sample.code
-    is_seen = np.zeros((len(code), pairs.sample.n_codes), bool)
-    is_seen[np.arange(len(code))[:, None], code] = True
-    feature, value = np.nonzero(is_seen)
+    occurs = np.zeros((len(code), pairs.sample.n_codes), bool)
+    occurs[np.arange(len(code))[:, None], code] = True
+    feature, value = np.nonzero(occurs)
     return feature, value
 
 
 def _follow_on_host(pairs: Pairs, pairs_left: np.ndarray, dense: Dense, inserted: DensePairs) -> None:
-    """Follow a block's pairs, numbered ``pairs_left``, to their leaves on the host, and record these in ``pairs``.
+    """Follow the pairs with the numbers ``pairs_left`` to their leaves on the host, and record these in ``pairs``.
 
-    Each pair goes from node to node by its best test, until there is none. ``inserted`` has a row for each pair, and
-    ``dense`` is the training set.
+    Each pair goes from node to node by its best test, until there is none. ``inserted`` has these pairs at the root,
+    and ``dense`` is the training set.
     """
     settings = pairs.settings
     while len(pairs_left):
-        chosen, counts, ends = _best_tests(dense, inserted, np.matmul, settings.min_samples_leaf, settings.boundaries)
+        test, counts, ends = _best_tests(dense, inserted, np.matmul, settings.min_samples_leaf, settings.boundaries)
         pairs.end(pairs_left[ends], counts[ends])
         goes_on = ~ends
-        pairs_left, inserted, chosen = pairs_left[goes_on], inserted.rows(goes_on), chosen[goes_on]
-        side = inserted.has_value[np.arange(len(pairs_left)), chosen]
+        pairs_left, inserted, test = pairs_left[goes_on], inserted.rows(goes_on), test[goes_on]
+        passes_test = inserted.has_value[np.arange(len(pairs_left)), test]
         # Members on the instance's side of the test stay in its node.
-        stays = dense.passes[chosen] == side[:, None]
+        stays = dense.passes[test] == passes_test[:, None]
         inserted = inserted._replace(members=inserted.members & stays)
 
 
@@ -198,10 +189,10 @@ def _leaves(
         def step(state):
             """Return (pairs one test further down, class counts of the nodes before it, whether pairs have ended)."""
             at_nodes, _, _ = state
-            chosen, counts, ends = _best_tests(dense, at_nodes, product, min_samples_leaf, boundaries)
-            side = jnp.take_along_axis(inserted.has_value, chosen[:, None], axis=1)
+            test, counts, ends = _best_tests(dense, at_nodes, product, min_samples_leaf, boundaries)
+            passes_test = jnp.take_along_axis(inserted.has_value, test[:, None], axis=1)
             # A pair that has ended keeps its members, so its counts stay what they were while others go on.
-            stays = ends[:, None] | (dense.passes[chosen] == side)
+            stays = ends[:, None] | (dense.passes[test] == passes_test)
             return inserted._replace(members=at_nodes.members & stays), counts, ends
 
         def goes_on(state):

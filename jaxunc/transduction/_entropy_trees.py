@@ -1,8 +1,7 @@
 """Greedy trees by information gain, and bags of them (on the host).
 
 `grow_greedy_trees` sorts the training set, and `grow_greedy_tree` grows a tree level by level, by the `best_test` of
-each node. `forest_of` makes a `Forest` of the trees. Gains are compared as integers (`entropy_table`), so that
-ties are the same on every machine.
+each node. `forest_of` makes a `Forest` of the trees. Gains are compared as integers (`entropy_table`): ties are exact.
 """
 
 from collections.abc import Sequence
@@ -45,7 +44,7 @@ class GreedyTree(NamedTuple):
     threshold: list[float]
     child: list[int]  # number of the left child, whose sibling comes next; in a leaf the node's own number
     counts: list[np.ndarray]
-    depth: int
+    depth: int  # of these nodes: two levels for a nominal test
 
 
 class ChosenTest(NamedTuple):
@@ -166,8 +165,8 @@ def _check_samples(samples, n: int) -> np.ndarray:
 def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
     """Return a tree that is grown on the whole training set ``sample``, level by level, within ``limits``.
 
-    A nominal test "code = v" is two tests in the arrays: x ≤ v, and below it x ≤ v - 1. They have one child in common.
-    Three nodes side by side are the second test, the node of all other codes, and the node of code v.
+    A nominal test "code = v" is two tests in the arrays: x ≤ v, and on its left x ≤ v - 1. Both have the node of all
+    other codes as a child. Three nodes side by side are the second test, the node of all other codes, and that of v.
     """
     members = np.arange(sample.n, dtype=np.int32)
     is_nominal = sample.columns.is_nominal
@@ -186,7 +185,7 @@ def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
             inside, outside = split(order, members, test.members, sample.n)
             left = len(tree.feature)
             _set_test(tree, node, test.feature, test.threshold, left)
-            # New nodes begin as leaves; those that are split later become inner nodes.
+            # New nodes begin as leaves, which are their own children.
             n_nodes = 3 if is_nominal[test.feature] else 2
             tree.feature.extend([0] * n_nodes)
             tree.threshold.extend([0.0] * n_nodes)
@@ -228,19 +227,21 @@ def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits:
     nominal_scores = np.zeros((0, 0))
     if len(cuts.row):
         # Features without cuts are left out: reduceat would give them the next feature's first score.
-        filled = cuts.start[:-1] < cuts.start[1:]
-        best_scores[sample.numeric[filled]] = np.maximum.reduceat(scores, cuts.start[:-1][filled])
+        has_cuts = cuts.start[:-1] < cuts.start[1:]
+        best_scores[sample.numeric[has_cuts]] = np.maximum.reduceat(scores, cuts.start[:-1][has_cuts])
     if len(sample.nominal):
         counts = value_counts(sample, members)
         nominal_scores = scores_with(entropy, counts, totals[:, None, None] - counts, limits.min_samples_leaf)
         best_scores[sample.nominal] = nominal_scores.max(axis=1)
     feature = int(np.argmax(best_scores))
-    if best_scores[feature] <= entropy[totals].sum() - entropy[n]:  # no gain
+    node_score = entropy[totals].sum() - entropy[n]
+    if best_scores[feature] <= node_score:  # no gain
         return None
-    if (row := np.flatnonzero(sample.numeric == feature)).size:
-        begin, end = cuts.start[row[0]], cuts.start[row[0] + 1]
+    if feature in sample.numeric:
+        row = np.flatnonzero(sample.numeric == feature)[0]
+        begin, end = cuts.start[row], cuts.start[row + 1]
         cut = begin + np.argmax(scores[begin:end])
-        return ChosenTest(feature, float(cuts.threshold[cut]), order[row[0], : cuts.size[cut]])
+        return ChosenTest(feature, float(cuts.threshold[cut]), order[row, : cuts.size[cut]])
     row = np.flatnonzero(sample.nominal == feature)[0]
     code = int(np.argmax(nominal_scores[row]))
     return ChosenTest(feature, code, members[sample.code[row, members] == code])
@@ -264,8 +265,8 @@ def split(order: np.ndarray, members: np.ndarray, chosen: np.ndarray, n: int):
 
 def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
     """Return the forest of greedy trees; ``sample`` is the training set that their samples were drawn from."""
-    # Rounded widths, so that forests of about one size share compiled programs. Nodes behind those of a tree lead to
-    # themselves, as leaves do, and have the code of the zero vector: nothing reaches them.
+    # Rounded widths, so that forests of about one size share compiled programs. Nodes behind those of a tree are leaves
+    # of zeros, which nothing reaches.
     width = power_of_two(max(len(tree.child) for tree in trees), 64)
     feature = np.zeros((len(trees), width), np.int32)
     threshold = np.full((len(trees), width), NAN_LAST, np.int32)
@@ -275,14 +276,14 @@ def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
     leaf_counts = [np.zeros((1, sample.n_classes))]
     for t, tree in enumerate(trees):
         children = np.array(tree.child, np.int32)
-        inner = children != np.arange(len(children))
+        is_inner = children != np.arange(len(children))
         feature[t, : len(children)] = tree.feature
-        threshold[t, : len(children)][inner] = order_key_at_or_below(np.array(tree.threshold)[inner])
+        threshold[t, : len(children)][is_inner] = order_key_at_or_below(np.array(tree.threshold)[is_inner])
         child[t, : len(children)] = children
-        leaf_nodes.append(np.flatnonzero(~inner))
-        leaf_counts.append(np.array(tree.counts, float)[~inner])
+        leaf_nodes.append(np.flatnonzero(~is_inner))
+        leaf_counts.append(np.array(tree.counts, float)[~is_inner])
     table, table_row = distinct_rows(np.concatenate(leaf_counts))  # row 0 is the zero vector: counts are not negative
-    ends = np.cumsum([1, *map(len, leaf_nodes)])
+    ends = np.cumsum([1, *map(len, leaf_nodes)])  # of the trees' leaves, which come after the zero vector
     for t, leaves in enumerate(leaf_nodes):
         code[t, leaves] = table_row[ends[t] : ends[t + 1]]
     frequencies = np.bincount(sample.label, minlength=sample.n_classes) / sample.n
@@ -331,13 +332,13 @@ def _table(size: int) -> np.ndarray:
     """Return the entries 0 … ``size`` of `entropy_table`, in the binary places that suit ``size``; read-only."""
     places = binary_places(size)
     logs = np.zeros(size + 1, np.int64)
-    composite = np.zeros(size + 1, bool)
+    is_composite = np.zeros(size + 1, bool)
     for p in range(2, int(size**0.5) + 1):
-        if not composite[p]:
-            composite[p * p :: p] = True
-    for p in np.flatnonzero(~composite[2:]) + 2:
-        # Only primes have rounded logarithms. Those of other numbers are sums of them: log p once for each power of p
-        # that divides the number.
+        if not is_composite[p]:
+            is_composite[p * p :: p] = True
+    primes = np.flatnonzero(~is_composite[2:]) + 2
+    for p in primes:
+        # Other numbers have sums of the primes' rounded logarithms: log p once for each power of p that divides them.
         log = int(np.rint(np.log2(float(p)) * 2.0**places))
         power = int(p)
         while power <= size:

@@ -56,9 +56,9 @@ def _take_largest(pairs: Pairs, samples: Samples) -> list[WaitingSample]:
     sample = pairs.sample
     size = samples.largest
     batch = []
-    # Values in the tables of one sample's node.
-    sample_values = len(sample.numeric) * size + len(sample.nominal) * max(size, sample.n_codes * sample.n_classes)
-    while samples.largest == size and len(batch) <= MOST_VALUES // sample_values:
+    # Values in the tables of one node.
+    node_values = len(sample.numeric) * size + len(sample.nominal) * max(size, sample.n_codes * sample.n_classes)
+    while samples.largest == size and len(batch) <= MOST_VALUES // node_values:
         batch.append(samples.take())
     return batch
 
@@ -66,10 +66,9 @@ def _take_largest(pairs: Pairs, samples: Samples) -> list[WaitingSample]:
 def _make_nodes(
     pairs: Pairs, batch: list[WaitingSample], store: "KeptNodes"
 ) -> Iterator[tuple["_SampledNodes", Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]]:
-    """Yield nodes, and the pairs that wait at them, for a ``batch`` of samples of one size.
+    """Yield (nodes that share tables, number of each pair's node among these, numbers of the pairs that wait there).
 
-    Each item is (nodes that share tables, the number of each pair's node among these, the numbers of the pairs).
-    Samples without a kept node become new nodes, which are kept in ``store``.
+    The nodes are those of a ``batch`` of samples of one size. New nodes are kept in ``store``.
     """
     nodes_waiting = [(sample.kept, sample.pairs) for sample in batch if isinstance(sample.kept, _NumberedNode)]
     new_samples = [sample for sample in batch if not isinstance(sample.kept, _NumberedNode)]
@@ -85,18 +84,20 @@ def _make_nodes(
     for node, waiting in nodes_waiting:
         groups.setdefault(id(node.nodes), []).append((node, waiting))
     for group in groups.values():
-        node_number = np.repeat([node.number for node, _ in group], [len(waiting) for _, waiting in group])
-        yield group[0][0].nodes, node_number, np.concatenate([waiting for _, waiting in group])
+        numbered_nodes, pairs_of_nodes = zip(*group, strict=True)
+        node_number = np.repeat([node.number for node in numbered_nodes], list(map(len, pairs_of_nodes)))
+        yield numbered_nodes[0].nodes, node_number, np.concatenate(pairs_of_nodes)
 
 
 def _sort_members(pairs: Pairs, members: Int[np.ndarray, "nodes size"]) -> Int[np.ndarray, "rows size"]:
-    """Return the instances of each node in ascending order of each numeric feature.
+    """Return the instances ``members`` of each node in ascending order of each numeric feature.
 
-    ``members`` has the instances of each node. The result has a row for each node and feature, node after node.
+    The result has a row for each node and feature, node after node.
     """
     rank = pairs.sample.rank[:, members].swapaxes(0, 1)  # [nodes numeric size]
     position = np.argsort(rank, axis=2).reshape(-1, members.shape[1])
-    return members[np.arange(len(position)) // max(len(pairs.sample.rank), 1), position.T].T
+    node_of_row = np.arange(len(position)) // max(len(pairs.sample.rank), 1)
+    return members[node_of_row, position.T].T
 
 
 class _NumberedNode(NamedTuple):
@@ -109,8 +110,8 @@ class _NumberedNode(NamedTuple):
 class KeptNodes:
     """A cache of a training set's nodes, for later calls with instances that are not part of the set.
 
-    It takes nodes as they are made, the largest of a call first, until they would exceed ``n_bytes`` in all. A copy or
-    a pickle of it is empty.
+    It keeps nodes as they are made, the largest of a call first, as far as ``n_bytes`` allow. A copy or a pickle of it
+    is empty.
     """
 
     def __init__(self, n_bytes: int):
@@ -147,26 +148,28 @@ def _send_on(
     """Send pairs from their nodes to the children that they choose; a pair ends if its node or its child is a leaf.
 
     ``waiting`` are the numbers of the pairs, and ``node`` has the number of each pair's node among ``nodes``. Samples
-    of children are added to the queue ``samples``, with the node that ``store`` keeps of them, if any.
+    of children are added to the queue ``samples``, with the nodes that ``store`` has of them.
     """
     choices = _choose_tests(pairs, nodes, node, waiting)
     pair = waiting[choices.position]
     # A node is a leaf for pairs without a test that has a gain.
     _, node_counts = pairs.with_instance(nodes.totals[node[choices.position]], pair)
     entropy = pairs.settings.entropy
-    has_gain = choices.score > entropy[node_counts].sum(axis=1) - entropy[node_counts.sum(axis=1)]
+    node_score = entropy[node_counts].sum(axis=1) - entropy[node_counts.sum(axis=1)]
+    has_gain = choices.score > node_score
     pairs.end(pair[~has_gain], node_counts[~has_gain])
-    going = np.flatnonzero(has_gain)
-    going = going[pairs.end_at_leaves(choices.side_counts[going], pair[going])]
+    with_gain = np.flatnonzero(has_gain)
+    goes_on = pairs.end_at_leaves(choices.side_counts[with_gain], pair[with_gain])
+    rows = with_gain[goes_on]  # of the choices whose pairs go on
 
     def kept_or_order(node_number, members, flags):
         """Return what `Samples.add` keeps for a child of the node ``node_number``: its kept node, or its order."""
         return store.find(flags) or nodes.child_order(node_number, members, flags)
 
     # Pairs that choose the same test and side meet in the same child, whatever their labels.
-    for test, arriving in by_number(choices.test[going], pair[going]):
+    for test, pairs_of_child in by_number(choices.test[rows], pair[rows]):
         node_number, members = nodes.child(test)
-        samples.add(members, arriving, partial(kept_or_order, node_number, members))
+        samples.add(members, pairs_of_child, partial(kept_or_order, node_number, members))
 
 
 class _TestChoices(NamedTuple):
@@ -182,7 +185,7 @@ class _TestChoices(NamedTuple):
 
 def _choose_tests(pairs: Pairs, nodes: "_SampledNodes", node: np.ndarray, waiting: np.ndarray) -> _TestChoices:
     """Return the test that each of the ``waiting`` pairs chooses at its node; arguments are those of `_send_on`."""
-    # Pairs choose some at a time: the matrices of a choice have an entry for every pair and feature.
+    # Pairs of one change share scores. They choose some at a time: a choice has an entry for every pair and feature.
     chunk_size = max(1, MOST_VALUES // pairs.sample.columns.number)
     chunks = []
     for change, positions in pairs.changes(waiting):
@@ -200,8 +203,7 @@ def _choose_tests(pairs: Pairs, nodes: "_SampledNodes", node: np.ndarray, waitin
 class _SampledNodes:
     """Nodes whose samples have the same size: their samples, class counts, and the tests that pairs choose among.
 
-    ``members`` has the instances of each node, and ``order`` is the result of `_sort_members` for them. ``totals`` are
-    the class counts ``[nodes classes]``.
+    ``members`` has the instances of each node, and ``order`` is the result of `_sort_members` for them.
     """
 
     def __init__(self, pairs: Pairs, order: Int[np.ndarray, "rows size"], members: Int[np.ndarray, "nodes size"]):
@@ -210,8 +212,8 @@ class _SampledNodes:
         self.members = members
         settings = pairs.settings
         k = sample.n_classes
-        cell = pairs.label[members] + k * np.arange(len(members))[:, None]
-        self.totals = np.bincount(cell.ravel(), minlength=k * len(members)).reshape(-1, k)
+        cell = pairs.label[members] + k * np.arange(len(members))[:, None]  # of ``totals``, in the flattened array
+        self.totals = np.bincount(cell.ravel(), minlength=k * len(members)).reshape(-1, k)  # [nodes classes]
         make_tests = LeftOutTests if pairs.leaves_out else InsertedTests
         self.numeric: Any = make_tests(sample, order, self.totals, settings)
         self.nominal = NominalTests(sample, members, self.totals, settings) if len(sample.nominal) else None
@@ -228,9 +230,11 @@ class _SampledNodes:
     def n_bytes(self) -> int:
         """Number of bytes that the nodes and their tests take in a `KeptNodes`."""
         cuts = self.numeric.cuts
-        tables = sum(array.nbytes for array in (*cuts, self.order, self.members)) + cuts.below.nbytes
-        cells = 0 if self.nominal is None else 2 * self.nominal.inside.nbytes
-        return tables + 8 * len(cuts.row) + cells + len(self.members) * (self._sample.n // 8)
+        counts_above, thresholds = cuts.below.nbytes, 8 * len(cuts.row)
+        tables = sum(array.nbytes for array in (*cuts, self.order, self.members)) + counts_above + thresholds
+        nominal_counts = 0 if self.nominal is None else 2 * self.nominal.inside.nbytes  # inside, and outside
+        keys = len(self.members) * (self._sample.n // 8)  # a bit for each instance
+        return tables + nominal_counts + keys
 
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]):
         """Return (scores of the numeric tests, scores of the nominal tests) of some nodes under a change.
@@ -265,9 +269,9 @@ class _SampledNodes:
         is_nominal = np.asarray(sample.columns.is_nominal)[feature]
         threshold = np.zeros(len(line), np.intp)  # the cut's position, or the tested code
         side = np.zeros(len(line), bool)  # whether the instance is above the cut, or has another code
-        counts = np.empty((sample.n_classes, len(line)), np.intp)  # below the cut, or with the code
+        counts = np.empty((sample.n_classes, len(line)), np.intp)  # below the cut, or with the code: of side False
         if len(rows := np.flatnonzero(~is_nominal)):
-            feature_row = np.searchsorted(sample.numeric, feature[rows])
+            feature_row = np.searchsorted(sample.numeric, feature[rows])  # position among the numeric features
             threshold[rows] = numeric.cut(rows, feature_row)
             side[rows] = numeric.is_above[rows, feature_row]
             cut = cuts.start[node[rows] * len(sample.numeric) + feature_row] + threshold[rows]
@@ -293,7 +297,7 @@ class _SampledNodes:
         if sample.columns.is_nominal[feature]:
             row = int(np.searchsorted(sample.nominal, feature))
             members = self.members[node]
-            return node, members[(sample.code[row, members] != threshold) == side]
+            return node, members[(sample.code[row, members] != threshold) == side]  # side 1: other codes
         row = node * len(sample.numeric) + int(np.searchsorted(sample.numeric, feature))
         size = self.numeric.cuts.size[self.numeric.cuts.start[row] + threshold]
         # The instances below a cut are the first of the feature's order: no comparison is needed.
@@ -311,5 +315,5 @@ class _SampledNodes:
             return None
         n_numeric = len(self._sample.numeric)
         order = self.order[node * n_numeric : (node + 1) * n_numeric]
-        # Faster than a mask as the index.
+        # Each row keeps the child's instances, in its order. Faster than a mask as the index.
         return order.ravel()[np.flatnonzero(flags[order])].reshape(n_numeric, len(chosen))

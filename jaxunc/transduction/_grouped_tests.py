@@ -59,7 +59,7 @@ class RunningMaxima(NamedTuple):
         rows, inverse = np.unique(row, return_inverse=True)
         # The columns whose score exceeds all before them: the last one up to ``end`` is the best.
         record_column = np.where(self.above[rows] > self.best_before[rows, :-1], np.arange(self.above.shape[1]), -1)
-        return np.maximum.accumulate(record_column, axis=1)[inverse, end - 1]
+        return np.maximum.accumulate(record_column, axis=1)[inverse, end - 1]  # not used where ``end`` is 0
 
     def lowest_of_last(self, row: Int[np.ndarray, " q"], begin: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
         """Return, for each ``row`` and its ``begin``, the position of the best of the row's cuts from ``begin`` on.
@@ -91,7 +91,7 @@ class CutsOfRows(NamedTuple):
         """
         row = cuts.row
         shape = (len(rows), width)
-        if len(rows) == len(cuts.start) - 1:
+        if len(rows) == len(cuts.start) - 1:  # all rows
             return cls(slice(None), row, np.arange(len(row)) - cuts.start[row], shape)
         line = np.full(len(cuts.start) - 1, -1)
         line[rows] = np.arange(len(rows))
@@ -105,16 +105,15 @@ class CutsOfRows(NamedTuple):
         """
 
         def as_table(scores):
-            """Return the scores as a table; entries behind a row's cuts are `LOWEST`."""
-            table = np.full(self.shape, LOWEST)
+            table = np.full(self.shape, LOWEST)  # which stays behind a row's cuts
             table[self.line, self.column] = scores
             return table
 
-        below, above = as_table(below), as_table(above)
+        below_table, above_table = as_table(below), as_table(above)
         best_before, best_from = (np.full((self.shape[0], self.shape[1] + 1), LOWEST) for _ in range(2))
-        np.maximum.accumulate(above, axis=1, out=best_before[:, 1:])
-        np.maximum.accumulate(below[:, ::-1], axis=1, out=best_from[:, -2::-1])
-        return RunningMaxima(below, above, best_before, best_from)
+        np.maximum.accumulate(above_table, axis=1, out=best_before[:, 1:])
+        np.maximum.accumulate(below_table[:, ::-1], axis=1, out=best_from[:, -2::-1])  # from the last cut to the first
+        return RunningMaxima(below_table, above_table, best_before, best_from)
 
 
 def _rows(n_features: int, nodes: Int[np.ndarray, " some"]) -> Int[np.ndarray, "some features"]:
@@ -183,10 +182,10 @@ class InsertedTests:
         cell = (instances[q], feature)
         # `upper` grows from row to row by the number of training instances, so it is sorted over all rows.
         cut = np.searchsorted(cuts.upper, queries.rank[cell] + row * self._stride, side="right")
-        # The instance may lie in the gap of the next cut, above its threshold: then it counts, too.
-        nearest = np.minimum(cut, len(cuts.row) - 1)
-        passes = (cut < cuts.start[row + 1]) & (self._threshold[nearest] < queries.value[cell])
-        position[q, feature] = cut + passes - cuts.start[row]
+        # The instance may lie between the values beside the row's next cut, above the threshold: then that counts, too.
+        next_cut = np.minimum(cut, len(cuts.row) - 1)
+        is_above_next = (cut < cuts.start[row + 1]) & (self._threshold[next_cut] < queries.value[cell])
+        position[q, feature] = cut + is_above_next - cuts.start[row]
         return position
 
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> RunningMaxima:
@@ -204,11 +203,11 @@ class InsertedTests:
     ) -> Choice:
         """Return the best test of each feature for each instance; of tests with the same score the lowest cut's.
 
-        ``scores`` is a result of the method `scores`, and ``position`` one of `locate`. ``node`` holds, for each
-        instance, the position of its node among the nodes that were scored.
+        ``scores`` is a result of the method `scores`, and ``position`` one of `locate`. ``node`` has the position of
+        each instance's node among the nodes that were scored.
         """
         line = _rows(self._n_features, node)
-        entry = position + line * (self._width + 1)
+        entry = position + line * (self._width + 1)  # in the flattened maxima
         best_above = scores.best_before.ravel()[entry]
         best_below = scores.best_from.ravel()[entry]
         return Choice(np.maximum(best_above, best_below), best_above >= best_below, position, line, scores)
@@ -220,16 +219,16 @@ def contenders(
     """Return the indices of the cuts that may be the best of their node for some inserted instance.
 
     ``above`` has the class counts above each cut. Each node has ``size`` instances, and ``n_numeric`` rows of cuts. Let
-    d(i) = F(i+1) - F(i), with F = ``settings.entropy``. An instance that joins a side of n instances, n_c of
-    them of its class, changes the score by d(n_c) - d(n). In a node of a given size this lies in [-D, U] for any
-    instance. So a cut can be the best only if its score without the instance is within D + U of the best score.
+    d(i) = F(i+1) - F(i), with F = ``settings.entropy``. An instance that joins a side of n instances, n_c of them of
+    its class, changes the score by d(n_c) - d(n): it falls by D at most, and rises by U at most. So a cut can be the
+    best only if its score without the instance is within D + U of the best score.
     """
     entropy = settings.entropy
     min_size = settings.min_samples_leaf
     steps = np.diff(entropy[: size + 2])
     largest_step = np.maximum.accumulate(steps)
-    largest_fall = largest_step[-1]
-    # U, the largest rise, is 0 except for rounding: in a table of few digits the steps d may decrease.
+    largest_fall = largest_step[-1]  # D, since d(n_c) is not negative
+    # U is 0 except for rounding: n_c ≤ n, but in a table of few digits the steps d may decrease.
     largest_rise = (largest_step - steps).max()
     # A side that lacks one instance for the least size gets it by the inserted one. Such cuts are candidates, but not
     # tests for instances on the other side, so the best score is taken of the other cuts.
@@ -267,7 +266,7 @@ class LeftOutChoice(NamedTuple):
     kind: Int[np.ndarray, "q numeric"]
     """Kind of the cut, 0: further below, 1: beside and below, 2: beside and above, 3: further above."""
     position: CutPosition
-    line: Int[np.ndarray, "q numeric"]
+    line: Int[np.ndarray, "q numeric"]  # as in `Choice`
     scores: RunningMaxima
 
     @property
@@ -276,16 +275,12 @@ class LeftOutChoice(NamedTuple):
         return self.kind < 2
 
     def cut(self, instance: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
-        """Return, for each pair of ``instance`` and ``feature``, the position of the best cut within the feature's row.
-
-        Instances and features are positions in the arrays of the choice.
-        """
+        """Return the position of the best cut within the feature's row, as `Choice.cut` does."""
         line = self.line[instance, feature]
         left = self.position.left[instance, feature]
         right = self.position.right[instance, feature]
-        following = self.position.next[instance, feature]
         further_below = self.scores.lowest_of_first(line, left)
-        further_above = self.scores.lowest_of_last(line, following)
+        further_above = self.scores.lowest_of_last(line, self.position.next[instance, feature])
         return np.choose(self.kind[instance, feature], (further_below, left, right, further_above))
 
 
@@ -311,8 +306,7 @@ class LeftOutTests:
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[RunningMaxima, np.ndarray, np.ndarray]:
         """Return (running maxima over the tests of ``nodes``, scores ``below`` of all cuts, scores ``above``).
 
-        The scores are those under a ``change`` of the sample. Those of all cuts have one more entry, `LOWEST`, which
-        stands for cuts that are no tests.
+        The scores are those under a ``change`` of the sample. Those of all cuts have one more entry, `LOWEST`.
         """
         node_cuts = CutsOfRows.of(self.cuts, _rows(self._n_features, nodes).ravel(), self._width)
         below, above = side_scores(
@@ -327,8 +321,7 @@ class LeftOutTests:
         if self._settings.boundaries:
             is_no_test = ~self._is_boundary[node_cuts.index]
         tests = node_cuts.accumulate(np.where(is_no_test, LOWEST, below), np.where(is_no_test, LOWEST, above))
-        # Cuts of other nodes are never looked up. Index -1 reads the last entry: for a cut beside x that is not a test
-        # (`choose`).
+        # Cuts of other nodes are not looked up. The last entry, -1, is for cuts beside x that are no tests (`choose`).
         all_below, all_above = (np.full(len(self.cuts.row) + 1, LOWEST) for _ in range(2))
         all_below[:-1][node_cuts.index] = below
         all_above[:-1][node_cuts.index] = above
@@ -350,7 +343,7 @@ class LeftOutTests:
             )
         # `upper` grows from row to row by the number of training instances, so it is sorted over all rows.
         rank = queries.rank[instances] + row * self._sample.n
-        # The first cut whose upper value is not below x: the cut beside x if that value is x's own.
+        # The first cut whose upper value is not below x: just below x if that value is x's own, else just above x.
         left = np.searchsorted(cuts.upper, rank)
         has_left = (left < end) & (cuts.upper[np.minimum(left, n_cuts - 1)] == rank)
         right = left + has_left
@@ -379,8 +372,7 @@ class LeftOutTests:
         n_with_value = np.where(has_right, cuts.size[right], self._size) - n_below
         goes_left = queries.value[instances] <= halfway(cuts.lower_value[left], cuts.upper_value[right])
         value_class = np.where(has_left, cuts.upper_class[left], cuts.lower_class[right])
-        # Where several classes share the value of x, the others with that value may be of one class. Only there the
-        # class counts of the value are read.
+        # Where several classes share the value of x, the others may be of one class: counts of that value tell.
         mixed = np.argwhere((value_class < 0) & (has_left | has_right))
         if self._settings.boundaries and len(mixed):
             value_class[tuple(mixed.T)] = self._class_without(instances, node, mixed, left, right, has_left, has_right)
@@ -403,18 +395,14 @@ class LeftOutTests:
         """
         cuts = self.cuts
         cell = tuple(mixed.T)
-        # Counts below a cut are sums over all lower values; the value's own counts are their difference.
-        counts_through = np.where(has_right[cell], cuts.below[:, right[cell]], self._totals[node[mixed[:, 0]]].T)
-        counts = counts_through - np.where(has_left[cell], cuts.below[:, left[cell]], 0)
-        counts[self._sample.label[instances[mixed[:, 0]]], np.arange(len(mixed))] -= 1
+        # The value's own counts are the difference of those below the cuts on its two sides.
+        counts_up_to = np.where(has_right[cell], cuts.below[:, right[cell]], self._totals[node[mixed[:, 0]]].T)
+        counts = counts_up_to - np.where(has_left[cell], cuts.below[:, left[cell]], 0)
+        counts[self._sample.label[instances[mixed[:, 0]]], np.arange(len(mixed))] -= 1  # the instance itself
         return np.where(np.count_nonzero(counts, axis=0) == 1, counts.argmax(axis=0), -1)
 
     def choose(self, scores, position: CutPosition, node: Int[np.ndarray, " q"]) -> LeftOutChoice:
-        """Return the best test of each feature for each instance; of tests with the same score the lowest cut's.
-
-        ``scores`` is what the method `scores` returns, ``position`` what `locate` returns. ``node`` holds, for each
-        instance, the position of its node among the nodes that were scored.
-        """
+        """Return the best test of each feature for each instance, as `InsertedTests.choose` does."""
         tests, below, above = scores
         line = _rows(self._n_features, node)
         first_entry = line * (self._width + 1)
@@ -431,9 +419,9 @@ class LeftOutTests:
 class NominalTests:
     """Tests of some nodes for a single value of a nominal feature.
 
-    ``members`` has the instances of each node, ``totals`` the nodes' class counts. An instance is inside a test that
-    tests for its value, and outside all others. So the best other test has the best of all outside scores or, if that
-    belongs to the test for the instance's value, the second best.
+    ``members`` has the instances of each node, ``totals`` the nodes' class counts. An instance is inside the test for
+    its own value, and outside all others. So the best of the others has the best of all outside scores; the second best
+    if the best is that of its own value's test.
     """
 
     def __init__(self, sample: Presorted, members: np.ndarray, totals: np.ndarray, settings: InductionSettings):
@@ -467,21 +455,20 @@ class NominalTests:
     ) -> NominalChoice:
         """Return the best test of each feature for each instance; of two with the same score that for the lower code.
 
-        ``scores`` is a result of the method `scores`, and ``code`` has the instances' values. ``node`` holds, for each
-        instance, the position of its node among the nodes that were scored.
+        ``code`` has the instances' values. ``scores`` and ``node`` are as for `InsertedTests.choose`.
         """
         inside, outside = scores
-        rows = np.arange(len(inside))
-        cell = _rows(self._n_features, node)
+        all_rows = np.arange(len(inside))
+        row = _rows(self._n_features, node)
         best = outside.argmax(axis=1)
         # The second best test, for instances whose value the best one tests.
-        others = outside.copy()
-        others[rows, best] = LOWEST
-        second = others.argmax(axis=1)
+        without_best = outside.copy()
+        without_best[all_rows, best] = LOWEST
+        second = without_best.argmax(axis=1)
         # There is no test for an unseen value.
-        value_score = np.where(code >= 0, inside[cell, code], LOWEST)
+        value_score = np.where(code >= 0, inside[row, code], LOWEST)
         return choose_code(
             ScoredCode(code, value_score),
-            ScoredCode(best[cell], outside[rows, best][cell]),
-            ScoredCode(second[cell], others[rows, second][cell]),
+            ScoredCode(best[row], outside[all_rows, best][row]),
+            ScoredCode(second[row], without_best[all_rows, second][row]),
         )

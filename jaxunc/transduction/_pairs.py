@@ -59,8 +59,8 @@ class Pairs:
     def with_instance(self, totals: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (class counts of the sample without the pair's instance, class counts with it), for each pair.
 
-        ``pairs`` are numbers of pairs. ``totals`` are the class counts of one sample for all pairs ``[classes]``, or of
-        a sample for each ``[pairs classes]``. The results broadcast to ``[pairs classes]``.
+        ``totals`` are the class counts of one sample for all ``pairs`` ``[classes]``, or of a sample for each ``[pairs
+        classes]``. The results broadcast to ``[pairs classes]``.
         """
         instance, label = np.divmod(pairs, self.n_labels)
         without = totals - self._unit[self.label[instance]] if self.leaves_out else np.atleast_2d(totals)
@@ -94,7 +94,7 @@ class Pairs:
                 yield Change(new_class if new_class < k else -1), np.flatnonzero(label == new_class)
             return
         old_classes = self.label[instance]
-        # Change number 0 stands for all changes that change nothing: the label is the instance's own.
+        # Number 0, class 0 for class 0, stands for all changes that change nothing: the label is the instance's own.
         change_number = np.where(label == old_classes, 0, label * k + old_classes)
         for number in np.flatnonzero(np.bincount(change_number)).tolist():
             new_class, old_class = divmod(number, k)
@@ -168,6 +168,6 @@ def by_number(numbers: Int[np.ndarray, " n"], values: np.ndarray) -> Iterator[tu
     """Yield each distinct number of ``numbers`` in ascending order, with the ``values`` at its positions."""
     order = np.argsort(numbers, kind="stable")
     numbers, values = numbers[order], values[order]
-    begins = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1)).tolist()
+    begins = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1)).tolist()  # where another number begins
     for begin, end in zip(begins, [*begins[1:], len(numbers)], strict=False):  # no pairs if there are no numbers
         yield int(numbers[begin]), values[begin:end]

@@ -20,7 +20,7 @@ class Presorted(NamedTuple):
 
     columns: Columns
     class_labels: tuple[Any, ...]
-    label: Int[np.ndarray, " instances"]
+    label: Int[np.ndarray, " instances"]  # positions in ``class_labels``
     numeric: Int[np.ndarray, " numeric"]
     """Positions of the numeric features."""
     nominal: Int[np.ndarray, " nominal"]
@@ -98,6 +98,7 @@ def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np
     order = np.argsort(value, axis=1, kind="stable").astype(np.int32)
     ascending = np.take_along_axis(value, order, axis=1)
     rank = np.zeros(value.shape, np.int32)
+    # By increasing value the first instance has rank 0, and each larger value raises the rank by one.
     rank_in_order = np.cumsum(ascending[:, 1:] > ascending[:, :-1], axis=1, dtype=np.int32)
     np.put_along_axis(rank[:, :], order, np.pad(rank_in_order, ((0, 0), (1, 0))), axis=1)
     code = np.ascontiguousarray(values[:, nominal_positions].T).astype(np.int32)
@@ -188,14 +189,13 @@ class Cuts(NamedTuple):
 def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundaries: bool) -> Cuts:
     """Return the cuts between neighbouring values of the numeric features, within a node or several of the same size.
 
-    ``order`` has a row for each numeric feature, with the node's instances by increasing value; the rows of several
-    nodes follow each other. With ``boundaries`` only cuts between different classes are returned (Fayyad and Irani).
+    ``order`` has a row for each node and numeric feature, node after node, with the node's instances by increasing
+    value. With ``boundaries`` only cuts between different classes are returned (Fayyad and Irani).
     """
     n_rows, m = order.shape
-    # Each row's values are those of its feature, in the flattened arrays ``[numeric instances]``.
-    # The row r has the feature r modulo the number of numeric ones: a node has one row for each.
+    # Row r has the feature r modulo the number of numeric ones: a node has one row for each.
     feature_offset = (np.arange(n_rows) % max(len(sample.numeric), 1))[:, None] * sample.n
-    cell = (order + feature_offset).ravel()
+    cell = (order + feature_offset).ravel()  # in the flattened arrays ``[numeric instances]``
     rank = sample.rank.ravel()[cell].reshape(n_rows, m)
     label = sample.label[order]
     # A block is the instances of a row that have one value; behind each block but a row's last is a cut.
@@ -208,7 +208,7 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundar
     if boundaries:
         is_cut[:-1] &= parts_classes(block_class[:-1], block_class[1:])
     cut_blocks = np.flatnonzero(is_cut)
-    position = end[cut_blocks]
+    position = end[cut_blocks]  # of the last instance below each cut
     size = column[cut_blocks] + 1
     row = position // m
     low = cell[position]
@@ -230,15 +230,15 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundar
 def _block_classes(label: Int[np.ndarray, "rows members"], end: Int[np.ndarray, " blocks"]) -> np.ndarray:
     """Return the class of each block of instances with equal values in a row; -1 if they are of several classes.
 
-    ``label`` has the classes of each row's instances by increasing value. ``end`` is the flat index in ``label`` of the
-    last instance of each block.
+    ``label`` has the classes of each row's instances by increasing value, ``end`` the flat index of each block's last
+    instance.
     """
     block_class = label.ravel()[end].astype(np.int32)
     if len(end) == label.size:  # blocks of one instance have one class
         return block_class
     # A block has several classes if labels change inside it. Blocks need not be sorted by class: any change shows it.
-    changes = np.zeros(label.shape, bool)
-    n_changes = np.zeros(label.size + 1, np.int32)
+    changes = np.zeros(label.shape, bool)  # whether the next instance of the row has another class
+    n_changes = np.zeros(label.size + 1, np.int32)  # number of these before each instance
     np.not_equal(label[:, 1:], label[:, :-1], out=changes[:, :-1])
     np.cumsum(changes.ravel(), out=n_changes[1:])
     begin = np.concatenate([np.zeros(1, end.dtype), end[:-1] + 1])
@@ -265,9 +265,8 @@ def parts_classes(lower, upper):
     """Return whether the values beside each cut have different classes.
 
     ``lower`` and ``upper`` are the classes of the instances with the value below, and with the value above; -1 for
-    several classes.
+    several classes, which differ from all.
     """
-    # Two values of several classes each count as separated, too.
     return (lower != upper) | (lower < 0)
 
 
@@ -289,9 +288,9 @@ def value_counts(
     members = np.atleast_2d(members)
     n_rows = len(members) * len(sample.nominal)
     n_classes = sample.n_classes
+    # One integer for class, row and code, so that a single count has them all: ``[nodes nominal members]``.
     cell = sample.code[:, members].swapaxes(0, 1)
     cell = cell + (np.arange(n_rows) * sample.n_codes).reshape(len(members), -1, 1)
-    # One integer for class, row and code, so that a single count has them all.
     cell = cell + sample.label[members].astype(np.intp)[:, None, :] * (n_rows * sample.n_codes)
     counts = np.bincount(cell.ravel(), minlength=n_classes * n_rows * sample.n_codes)
     return counts.reshape(n_classes, n_rows, sample.n_codes)

@@ -61,12 +61,12 @@ def side_scores(
     undefined where the changed side has no instance of ``change.old_class``.
     """
     n_inside, n_outside = (counts.sum(axis=0, dtype=counts.dtype) for counts in (inside, outside))
-    # Both results share this sum. A change touches one class on one side: two look-ups instead of a sum over classes.
+    # Both results share Σ_c F(n_c) before the change; two look-ups then correct it for each class that changes.
     base = entropy[inside].sum(axis=0)
     base += entropy[outside].sum(axis=0)
     results = []
     for counts, n_side, n_opposite in ((inside, n_inside, n_outside), (outside, n_outside, n_inside)):
-        # A side that loses its only instance is empty: such tests are not candidates for that instance.
+        # 0 only keeps the index in range: an empty side has no instance to lose, and gets `LOWEST` below.
         scores = base - entropy[np.maximum(n_side + change.size_change, 0)] - entropy[n_opposite]
         if change.new_class >= 0 and change.differs:
             count = counts[change.new_class]
@@ -81,11 +81,10 @@ def side_scores(
 
 
 def scores_with(entropy, inside, outside, min_samples_leaf):
-    """Return the score of each test ``[*tests]``, from the class counts of its two sides.
+    """Return the score of each test ``[*tests]`` as `side_scores` does, without a change of the sample.
 
-    ``inside`` and ``outside`` are these counts ``[classes *tests]``, the inserted instance included. The score is that
-    of `side_scores`, with the integers ``entropy`` (`entropy_table`). It is `LOWEST` where a side has fewer than
-    ``min_samples_leaf`` instances.
+    ``inside`` and ``outside`` are the class counts ``[classes *tests]`` of a test's two sides, and ``entropy`` is
+    `entropy_table`. A score is `LOWEST` where a side has fewer than ``min_samples_leaf`` instances.
     """
     n_inside, n_outside = inside.sum(axis=0), outside.sum(axis=0)
     scores = entropy[inside].sum(axis=0) + entropy[outside].sum(axis=0) - entropy[n_inside] - entropy[n_outside]
@@ -106,10 +105,10 @@ def is_leaf(without, counts, boundaries: bool, min_samples_leaf) -> Bool[Array |
 
 
 def parts_a_value(inside, outside, removed_inside, removed_outside):
-    """Return whether each test for a nominal value still has training instances on both sides after a removal.
+    """Return whether a test for a nominal value still has training instances on both sides after a removal.
 
-    ``inside`` and ``outside`` are the numbers of instances with the value and with other values. Of these,
-    ``removed_inside`` and ``removed_outside`` instances are removed. All arguments broadcast.
+    ``inside`` and ``outside`` are the numbers of instances with the value and with other values; the others say how
+    many of these are removed. All arguments broadcast.
     """
     return (inside - removed_inside > 0) & (outside - removed_outside > 0)
 
@@ -169,11 +168,10 @@ class ScoredCode(NamedTuple):
 
 
 def choose_code(value_test: ScoredCode, best: ScoredCode, second: ScoredCode) -> NominalChoice:
-    """Return the better of two tests: the one for the instance's own value, and the best one for another value.
+    """Return the better of ``value_test``, for the instance's own value, and the best test for another value.
 
-    ``value_test`` is the former. ``best`` and ``second`` are the two best tests for an instance that has another value
-    than the tested one: ``second`` is used where ``best`` tests for the instance's own value. Of tests with equal
-    scores that for the lower code is returned.
+    The latter is ``best``, or ``second`` where ``best`` tests for the instance's own value: the two best tests, scored
+    with the instance on the side of the other values. Of equal scores the lower code's test is returned.
     """
     is_own = value_test.code == best.code
     other = ScoredCode(np.where(is_own, second.code, best.code), np.where(is_own, second.score, best.score))

@@ -51,8 +51,8 @@ class ForestSize(NamedTuple):
     def unsettled(self) -> float:
         """Share of instances whose vote even the largest forest does not settle.
 
-        More trees settle more instances, but slowly: of votes that are nearly tied, ten times as many trees leave about
-        a third unsettled.
+        More trees settle more instances, but slowly: of nearly tied votes ten times as many trees leave unsettled about
+        a third of those before.
         """
         return 1 - float(self.settled[-1])
 
@@ -83,8 +83,8 @@ def expected_trees(
     confidence, disagreement, criterion, population
         See `stop_after`. A finite population has ``max_trees`` trees.
     max_trees
-        Largest number of trees used. Without such a limit every vote would be settled in the end, at p = 1/2 half of
-        them wrongly: the lead of a random walk exceeds any multiple of √t some time.
+        Largest number of trees used. Without a limit every vote would be settled in the end, also at p = 1/2: the lead
+        of a random walk exceeds any multiple of √t some time.
     prior
         See `stop_after`.
     key
@@ -132,7 +132,7 @@ def forest_size_for(
     """Return how many trees a forest needs to settle a share of instances, from the votes of a small forest.
 
     Each instance's probabilities of a vote have a Dirichlet posterior, whose prior is fitted to the sample. They are
-    drawn once for each instance (of more than 2000, for 2000), and votes are followed as in `expected_trees`.
+    drawn once for each instance (2000 of them at most), and votes are followed as in `expected_trees`.
 
     Parameters
     ----------
@@ -154,8 +154,8 @@ def forest_size_for(
     Returns
     -------
     ForestSize
-        For sizes from 1 to ``max_trees``, each about a fifth larger than the one before. ``needed`` is the answer,
-        ``unsettled`` the share that the largest leaves open.
+        For sizes from 1 to ``max_trees``, in about equal ratios. ``needed`` is the answer, ``unsettled`` the share that
+        ``max_trees`` trees leave open.
 
     Raises
     ------
@@ -211,15 +211,16 @@ def _make_tabled_rule(
 def _left_open(p: np.ndarray, rule: StoppingRule, max_trees: int, key, draws=DRAWS) -> Float[np.ndarray, "polled n"]:
     """Return the probability that a vote is not settled by 0, 1, … ``max_trees`` trees, for each row of ``p``.
 
-    A row of ``p [n classes]`` has the probabilities with which a tree votes for each class. For two classes the result
-    is exact. For more it is a share of ``draws`` votes, which are simulated for each row by the random ``key``.
+    A row of ``p [n classes]`` has the probabilities with which a tree votes for each class. The result is exact for two
+    classes; for more it is a share of ``draws`` votes that are simulated for each row by the random ``key``.
     """
     if isinstance(rule, Thresholds):
-        least = np.asarray(rule.least, np.int64)
+        least_votes = np.asarray(rule.least, np.int64)
         t = np.arange(max_trees + 1)
-        # By t, the leads of class 1 that settle the vote for class 1, and for class 0; other leads are within ±widest.
-        high = np.minimum(2 * least[1] - t, t + 1)
-        low = np.maximum(t - 2 * least[0], -t - 1)
+        # Class 1 with v of t votes has the lead 2v - t. A lead of ``high`` or more settles the vote for class 1, one of
+        # ``low`` or less for class 0. No lead reaches ±(t + 1): it stands for votes that cannot be settled.
+        high = np.minimum(2 * least_votes[1] - t, t + 1)
+        low = np.maximum(t - 2 * least_votes[0], -t - 1)
         widest = int(max(high.max(), -low.min()))
         open_share = _open_walks(jnp.asarray(p[:, 1]), jnp.asarray(low), jnp.asarray(high), widest)
         return np.concatenate([np.ones((1, len(p))), np.asarray(open_share, float)])
@@ -242,10 +243,11 @@ def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array
         ``state`` has the probability of each lead of an open vote, ``[n leads]``. ``bounds`` are ``low`` and ``high``
         for this tree.
         """
-        below, above = bounds
+        low_lead, high_lead = bounds
+        # A vote for class 1 raises the lead by one, another lowers it by one.
         up = jnp.pad(state[:, :-1], ((0, 0), (1, 0))) * p[:, None]
         down = jnp.pad(state[:, 1:], ((0, 0), (0, 1))) * (1 - p[:, None])
-        state = jnp.where((lead < above) & (lead > below), up + down, 0.0)
+        state = jnp.where((lead < high_lead) & (lead > low_lead), up + down, 0.0)
         return state, jnp.sum(state, axis=1)
 
     start = jnp.broadcast_to((lead == 0).astype(p.dtype), (p.shape[0], lead.shape[0]))
@@ -256,8 +258,7 @@ def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array
 def _open_votes(rule: StoppingRule, log_p: Float[Array, "n classes"], key, max_trees: int, draws: int):
     """Return the share of simulated votes that ``rule`` has not settled after 0, 1, … trees, ``[1 + max_trees, n]``.
 
-    A row of ``log_p`` has the log probabilities with which a tree votes for each class; ``draws`` votes are simulated
-    for each row, by the random ``key``.
+    ``draws`` votes are simulated for each row of ``log_p``, the log probabilities with which a tree votes for a class.
     """
     n = log_p.shape[0]
     votes = jnp.zeros((rule.n_rows, n * draws), jnp.int32)

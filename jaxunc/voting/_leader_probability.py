@@ -44,7 +44,7 @@ def leader_probability(
     the vote of an infinite ensemble: "exact" integrates, "bound" and "optimal" have a lower bound (exact for two
     classes). With two classes and a finite population ``alpha`` may also hold weights of the final counts.
     """
-    if len(alpha) != votes.shape[1]:
+    if len(alpha) != votes.shape[1]:  # weights of final counts
         return leads_at_the_end(votes, alpha)
     if criterion == "certain" or population == "finite":
         return np.maximum(1 - loss(votes, polled, n_trees, alpha), 0.0)
@@ -57,8 +57,7 @@ def leader_probability(
 def _by_pairs(votes: Votes, alpha):
     """Return the product, over all rivals, of the probability that the leader beats the rival (Eq. 8), ``[n]``.
 
-    The leader beats a rival whose share of the votes of an infinite ensemble is smaller. ``alpha [classes]`` is the α
-    of the Dirichlet prior.
+    The leader beats a rival with a smaller share of an infinite ensemble's votes. ``alpha [classes]`` is the prior's.
     """
     n, n_classes = votes.shape
     base = int(votes.max(initial=0)) + 1  # votes are digits of this base in the integers below
@@ -107,8 +106,8 @@ def _distinct(values: Int[np.ndarray, "n"], limit: int) -> Int[np.ndarray, "dist
 def _exact(votes: Votes, alpha):
     """Return the exact probability that the leader's share is the largest: ∫ g^{a-1} e^{-g}/Γ(a) Π_j P(a_j, g) dg.
 
-    a is the leader's votes + α, a_j that of rival j, and P the regularised lower incomplete gamma function.
-    ``votes`` are ``[n classes]``, ``alpha [classes]`` is the α of the Dirichlet prior, and the result is ``[n]``.
+    a is the leader's votes + α, a_j the same of rival j, and P the regularised lower incomplete gamma function.
+    ``alpha [classes]`` is the α of the Dirichlet prior, and the result is ``[n]``.
     """
     block_size = max(1, RACE_ENTRIES // (len(NODES) * votes.shape[1]))
     blocks = [_race(votes[start : start + block_size], alpha) for start in range(0, len(votes), block_size)]
@@ -120,13 +119,13 @@ def _race(votes: Votes, alpha):
     leader = votes.argmax(axis=1)[:, None]
     gamma_shape = votes + alpha
     leader_shape = np.take_along_axis(gamma_shape, leader, axis=1)
-    beyond, weight = race_nodes(leader_shape[:, 0], gamma_shape.sum(axis=1), np)
-    log_g = np.log1p(leader_shape) + beyond
+    node, weight = race_nodes(leader_shape[:, 0], gamma_shape.sum(axis=1), np)
+    log_g = np.log1p(leader_shape) + node  # `race_nodes` are relative to log(a + 1)
     # The density of log g for the leader's gamma variable g, and below the probabilities that rivals' are smaller.
     density = weight * np.exp(leader_shape * log_g - np.exp(log_g) - gammaln(leader_shape))
     a = gamma_shape[:, :, None]
     x = log_g[:, None, :]
-    # Where g is so small that it may be no float, P(a, g) is a power.
+    # Below exp(-36), 2e-16, P(a, g) is the first term of its series, a power of g; g itself may be no float.
     rival_below = np.where(x < -36, np.exp(a * np.minimum(x, 0) - gammaln(a + 1)), gammainc(a, np.exp(x)))
     np.put_along_axis(rival_below, leader[:, :, None], 1.0, axis=1)  # the leader is no rival of its own
     return (density * rival_below.prod(axis=1)).sum(axis=1)
@@ -144,8 +143,8 @@ def loss(
 
     ``votes`` are those of the ``polled`` trees used so far, abstaining ones included; ``alpha`` is the α of the
     Dirichlet prior. The bound is the sum over rivals of the probability that the rival ends ahead (`overtaken`): exact
-    for two classes. Abstaining counts as one more class, of α = 0: trees go on to abstain as often as so far. Where the
-    runner-up's probability alone is ``limit`` or more, the other rivals are left out.
+    for two classes. Abstention counts as one more class, of α = 0: trees go on to abstain as often as so far. Where the
+    runner-up's probability alone is ``limit`` or more, the sum leaves out the other rivals.
     """
     n, n_classes = votes.shape
     rows = np.arange(n)
@@ -161,10 +160,10 @@ def loss(
     chances = np.zeros(votes.shape)
 
     def set_chance(row, rival):
-        """Set the entries of ``chances`` for pairs of a row and a rival, whose positions are passed."""
+        """Set ``chances[row, rival]``, for arrays of rows and rivals."""
         chances[row, rival] = overtaken(votes[row], leader[row], rival, remaining[row], n_trees, alpha)
 
-    # The runner-up first: where its chance alone reaches the limit, the others need not be computed.
+    # The runner-up first: where its chance alone reaches the limit, the others are not needed.
     rows_of_runner_up = np.flatnonzero(can_win[rows, runner_up])
     set_chance(rows_of_runner_up, runner_up[rows_of_runner_up])
     can_win[rows, runner_up] = False
@@ -201,17 +200,17 @@ def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.
     pair_of_case = class_pair[first_row]
     for pair in np.unique(pair_of_case):
         cases = np.flatnonzero(pair_of_case == pair)
-        example = first_row[cases[0]]
-        leader_class, rival_class = leader[example], rival[example]
+        row_of_pair = first_row[cases[0]]  # any row: all have these classes, or classes of the same α and order
+        leader_class, rival_class = leader[row_of_pair], rival[row_of_pair]
         other_alpha = np.delete(alpha, [leader_class, rival_class]).sum()
         shapes = float(alpha[leader_class]), float(alpha[rival_class]), float(other_alpha)
         wins_tie = bool(rival_class < leader_class)
         for start in range(0, len(cases), block_size):
             block = cases[start : start + block_size]
-            columns = (values[first_row[block], None] for values in (leaders_votes, rivals_votes, remaining))
-            leading, trailing, trees_left = columns
-            rival_ahead = _ahead(leading, trailing, trees_left, wins_tie, n_trees, shapes)
-            probability[block] = _at_the_end(rival_ahead, leading + trailing, trees_left, n_trees, shapes)
+            row = first_row[block][:, None]
+            leader_votes, rival_votes, trees_left = leaders_votes[row], rivals_votes[row], remaining[row]
+            rival_ahead = _ahead(leader_votes, rival_votes, trees_left, wins_tie, n_trees, shapes)
+            probability[block] = _at_the_end(rival_ahead, leader_votes + rival_votes, trees_left, n_trees, shapes)
     return probability[inverse.reshape(-1)]
 
 
@@ -241,19 +240,18 @@ def _ahead(leader_votes, rival_votes, remaining, first: bool, n_trees: int, shap
     """
     leader_alpha, rival_alpha, _ = shapes
     m = np.minimum(np.arange(int(remaining.max()) + 1), remaining)
-    k = (m + leader_votes - rival_votes + 1) // 2
+    k = (m + leader_votes - rival_votes + 1) // 2  # of an even and of an odd m + l - r
     is_tie = (m + leader_votes - rival_votes) % 2 == 0
     is_possible = k <= m
     k = np.minimum(k, m)  # an index in range, also where k is not possible
-    # Votes after m more: the leader's and the rival's; and the votes of both before.
-    leader_end = leader_votes + m - k
-    rival_end = rival_votes + k
+    leader_end, rival_end = leader_votes + m - k, rival_votes + k  # votes after m more
     pair = leader_votes + rival_votes
     gamma_shapes = 1.0, leader_alpha, rival_alpha, leader_alpha + rival_alpha
     lg_1, lg_leader, lg_rival, lg_pair = (_log_gammas(n_trees, shape) for shape in gamma_shapes)
     log_p = lg_1[m] - lg_1[k] - lg_1[m - k] + lg_rival[rival_end] - lg_rival[rival_votes]
     log_p = log_p + lg_leader[leader_end] - lg_leader[leader_votes] - lg_pair[pair + m] + lg_pair[pair]
     p = np.where(is_possible, np.exp(log_p), 0.0)  # P_m(k)
+    # A_{m+1} - A_m: each class gets the next vote in proportion to its votes + α.
     change = p * np.where(is_tie, rival_end + rival_alpha, -(leader_end + leader_alpha))
     change = change / (pair + m + leader_alpha + rival_alpha)
     ahead = np.zeros_like(p)
@@ -276,7 +274,7 @@ def _at_the_end(ahead, pair, remaining, n_trees: int, shapes) -> Float[np.ndarra
     rows = np.flatnonzero(neither + other_alpha > 0)
     if not len(rows):
         return mean
-    pair, remaining, neither = (values[rows] for values in (pair, remaining, neither))
+    pair, remaining, neither = pair[rows], remaining[rows], neither[rows]
     m = np.arange(ahead.shape[1])
     is_possible = m <= remaining
     m = np.minimum(m, remaining)
@@ -321,10 +319,10 @@ def checked_weights(prior: NumbersLike) -> Float[np.ndarray, "ones"]:
 
 
 def leads_at_the_end(votes: Int[np.ndarray, "n 2"], weights: Float[np.ndarray, "ones"]) -> Float[np.ndarray, "n"]:
-    """Return the probability that the leader of two classes wins the vote of all trees.
+    """Return the probability that the leader of two classes wins the vote of all trees; class 0 wins ties.
 
-    ``votes`` are those so far. ``weights`` has the probability of each final number of votes for class 1. Class 0 wins
-    ties. The probability is NaN for votes that the weights exclude, unless all trees have voted.
+    ``weights`` has the probability of each final number of votes for class 1. The result is NaN for ``votes`` so far
+    that the weights exclude, unless all trees have voted.
     """
     distinct, inverse = np.unique(votes, axis=0, return_inverse=True)
     probabilities = np.array([_leads(int(zeros), int(ones), weights) for zeros, ones in distinct])
@@ -337,14 +335,15 @@ def _leads(zeros: int, ones: int, weights: Float[np.ndarray, "ones"]) -> float:
     n = zeros + ones
     if n == n_trees:
         return 1.0
-    # The weight of a final count, times the share of its orders that begin with these votes in their order.
-    final = ones + np.flatnonzero(weights[ones : n_trees - zeros + 1])
+    final = ones + np.flatnonzero(weights[ones : n_trees - zeros + 1])  # final counts that can still be reached
     if not len(final):
         return float("nan")  # the weights exclude these votes
 
     def log_binomial(total, chosen):
         return gammaln(total + 1) - gammaln(chosen + 1) - gammaln(total - chosen + 1)
 
-    chance = np.log(weights[final]) + log_binomial(n_trees - n, final - ones) - log_binomial(n_trees, final)
-    chance = np.exp(chance - logsumexp(chance))
-    return float(chance[(2 * final > n_trees) == (ones > zeros)].sum())
+    # The weight of a final count, times the share of its orders that begin with these votes in their order.
+    log_chance = np.log(weights[final]) + log_binomial(n_trees - n, final - ones) - log_binomial(n_trees, final)
+    chance = np.exp(log_chance - logsumexp(log_chance))
+    leader_wins = (2 * final > n_trees) == (ones > zeros)  # class 1 leads and wins, or neither
+    return float(chance[leader_wins].sum())

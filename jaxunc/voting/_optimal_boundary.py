@@ -3,8 +3,8 @@ r"""`optimal_votes`: the votes at which to stop two classes, with the fewest tre
 A state is (n, k): n votes so far, k of them for class 1. `ExchangeableVotes` has two probabilities for each state: p
 that the next vote is for class 1, and e that the leader loses. A vote stops where the first term of V (see
 `optimal_votes`) is at most the second. The larger the price L of an error, the fewer states stop, and the fewer errors
-are made. The least price that keeps the promise takes the fewest trees: `optimal_boundary` searches for it. States that
-stop at a high price stop at all lower ones. So the search looks only at states that are reached at its highest price.
+are made. `optimal_boundary` searches for the least price that keeps the promise, since it takes the fewest trees. The
+search looks only at states that are reached at its highest price: what stops there stops at all lower prices.
 """
 
 from collections.abc import Callable
@@ -52,14 +52,13 @@ def optimal_votes(
     r"""Return the votes at which to stop, such that a limit on wrong answers is kept with the fewest trees.
 
     A rule settles votes for the class in the lead, and lets ties go on. The share of instances that it settles for
-    another class than the population's may be ``disagreement`` at most. Of all such rules the one that is returned has
-    the least mean number of trees. Shares and means are over the prior. It is computed by backward induction, where an
-    error costs L trees:
+    another class than the population's may be ``disagreement`` at most. Of all such rules the returned one has the
+    least mean number of trees. Means are over the prior. It is found by backward induction; an error costs L trees:
 
     .. math:: V_n(k) = \min\{L\,e_n(k),\; 1 + (1 - p_n(k))\,V_{n+1}(k) + p_n(k)\,V_{n+1}(k + 1)\}
 
-    after n votes, k of them for class 1. Here e is the probability that the leader loses, and p the probability that
-    the next vote is for class 1. At ``max_trees`` V is 0. L is the least price that keeps the promise.
+    after n votes, k of them for class 1; V is 0 at ``max_trees``. Here e is the probability that the leader loses, p
+    that the next vote is for class 1, and L the least price that keeps ``disagreement``.
 
     Parameters
     ----------
@@ -90,11 +89,11 @@ def optimal_votes(
 
     Notes
     -----
-    Each price gives the best rule for the share of errors that it makes. Where the promise lies between the shares of
-    two rules, the more careful rule is returned. Votes that weights exclude (final counts of weight 0) go on to the
-    end. In float64, on the host: .2 seconds for 500 trees, 1 second for 2000.
+    Each price gives the best rule for the share of errors that it makes. Where ``disagreement`` lies between the shares
+    of two rules, the rule with fewer errors is returned. Votes that weights exclude (all final counts that they can
+    lead to have weight 0) go on to the end. In float64, on the host: .2 seconds for 500 trees, 1 second for 2000.
 
-    The promise is about the mean: instances near a tie are wrong more often, others hardly ever, and that saves trees.
+    The disagreement is a mean: instances near a tie are wrong more often, others hardly ever, and that saves trees.
     `critical_votes` promises a confidence to each instance.
 
     References
@@ -143,7 +142,7 @@ def _certain_votes(population: Population, n_trees: int, max_trees: int) -> Int3
     """
     if population == "infinite":
         return np.full((2, 1), max_trees + 1, np.int32)
-    more_than_rival = max_trees // 2 + 1
+    more_than_rival = max_trees // 2 + 1  # no rule settles a tie
     least_zeros = max((n_trees + 1) // 2, more_than_rival)  # half is enough: class 0 wins a tie
     least_ones = max(n_trees // 2 + 1, more_than_rival)
     return np.array([[least_zeros], [least_ones]], np.int32)
@@ -152,8 +151,7 @@ def _certain_votes(population: Population, n_trees: int, max_trees: int) -> Int3
 class ExchangeableVotes(NamedTuple):
     """The probabilities of the next vote and of an error after n votes for two classes, k of them for class 1.
 
-    The order of these votes does not matter. (n, k) is a state; n goes from 0 to a horizon, the largest number of
-    votes.
+    The order of the votes does not matter. n goes from 0 to a horizon, the largest number of votes.
     """
 
     next_one: Callable[[int], Float[np.ndarray, "ones"]]
@@ -189,23 +187,26 @@ def exchangeable_votes(prior: NumbersLike, population: Population, n_trees: int,
 def _by_weights(weights: Float[np.ndarray, "ones"], n_trees: int, horizon: int) -> ExchangeableVotes:
     """Return the probabilities of `exchangeable_votes` by ``weights [n_trees + 1]`` of final counts, which add to 1.
 
-    The probability f_n(k) of one order of n votes, k of them for class 1, is f_{n+1}(k) + f_{n+1}(k+1).
+    The probability f_n(k) of one order of n votes, k of them for class 1, is f_{n+1}(k) + f_{n+1}(k+1): the next vote
+    is for class 0, or for class 1.
     """
     k = np.arange(n_trees + 1)
     log_factorial = gammaln(np.arange(n_trees + 2) + 1.0)
     # log f at n = n_trees. A final count k has C(n_trees, k) orders, all of the same probability.
     with np.errstate(divide="ignore"):
-        log_paths = np.log(weights) - log_factorial[n_trees] + log_factorial[k] + log_factorial[n_trees - k]
+        log_f = np.log(weights) - log_factorial[n_trees] + log_factorial[k] + log_factorial[n_trees - k]
     next_chances: States = [np.zeros(0)] * n_trees
-    excluded: list[Bool[np.ndarray, "ones"]] = [np.isneginf(log_paths)] * (n_trees + 1)
+    excluded: list[Bool[np.ndarray, "ones"]] = [np.isneginf(log_f)] * (n_trees + 1)
     for n in range(n_trees - 1, -1, -1):
-        shorter_paths = np.logaddexp(log_paths[:-1], log_paths[1:])
-        excluded[n] = np.isneginf(shorter_paths)
-        # The value does not matter where the prior excludes the votes: they go on to the end.
-        next_chances[n] = np.where(excluded[n], 0.5, np.exp(log_paths[1:] - np.where(excluded[n], 0.0, shorter_paths)))
-        log_paths = shorter_paths
+        log_f_with_one = log_f[1:]
+        log_f = np.logaddexp(log_f[:-1], log_f[1:])
+        excluded[n] = np.isneginf(log_f)
+        # Numbers for votes that the prior excludes do not matter: they go on to the end. 0 avoids -inf - -inf.
+        log_divisor = np.where(excluded[n], 0.0, log_f)
+        next_chances[n] = np.where(excluded[n], 0.5, np.exp(log_f_with_one - log_divisor))
     next_one = next_chances.__getitem__
     wrong = _wrong(*_chances_to_win(next_one, n_trees, horizon), next_one)
+    # ``wrong`` ends at the horizon.
     wrong = [np.where(is_excluded, np.inf, error) for is_excluded, error in zip(excluded, wrong, strict=False)]
     return ExchangeableVotes(next_one, wrong)
 
@@ -213,12 +214,12 @@ def _by_weights(weights: Float[np.ndarray, "ones"], n_trees: int, horizon: int) 
 def _chances_to_win(next_one, n_trees: int, horizon: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (probability that class 1 wins the vote of all ``n_trees`` trees, probability that it does not win).
 
-    Both are ``[horizon + 1]``: entry k is for k votes for class 1 among the first ``horizon`` votes. In a tie class 1
+    Both are ``[horizon + 1]``, by the number of votes for class 1 among the first ``horizon`` votes. In a tie class 1
     does not win. ``next_one`` is that of `ExchangeableVotes`.
     """
     won = (2 * np.arange(n_trees + 1) > n_trees).astype(float)
     lost = 1 - won
-    for n in range(n_trees - 1, horizon - 1, -1):
+    for n in range(n_trees - 1, horizon - 1, -1):  # from the states of n + 1 votes to those of n
         p = next_one(n)
         won, lost = ((1 - p) * chance[:-1] + p * chance[1:] for chance in (won, lost))
     return won, lost
@@ -227,8 +228,8 @@ def _chances_to_win(next_one, n_trees: int, horizon: int) -> tuple[np.ndarray, n
 def _wrong(won, lost, next_one) -> States:
     """Return for each state the probability that the leading class loses; infinite for ties.
 
-    ``won`` and ``lost`` are the probabilities that class 1 wins, and that it does not, after the most votes: two
-    arrays, since 1 - ``won`` would lose digits. ``next_one`` is that of `ExchangeableVotes`.
+    ``won`` and ``lost`` are the probabilities at the horizon that class 1 wins, and that it does not: two arrays, since
+    1 - ``won`` would lose digits. ``next_one`` is that of `ExchangeableVotes`.
     """
     horizon = len(won) - 1
     wrong = [np.zeros(0)] * (horizon + 1)
@@ -273,6 +274,7 @@ class OptimalBoundary(NamedTuple):
             open_ones = np.zeros(0)  # no state of n votes is reached: stop at any lead
             if n < len(self.goes_on):
                 open_ones = self.region.first[n] + np.flatnonzero(self.goes_on[n])
+            # One vote more than in a tie, and than in any state that goes on.
             least[1, n] = max(n // 2, open_ones.max(initial=0)) + 1
             least[0, n] = n - min((n + 1) // 2, open_ones.min(initial=n)) + 1
         return least
@@ -281,8 +283,8 @@ class OptimalBoundary(NamedTuple):
         """Return whether `least_votes` describes the boundary: no reachable state below the least votes stops."""
         least = self.least_votes()
         for n, (first, goes_on) in enumerate(zip(self.region.first, self.goes_on, strict=False)):
-            ones = first + np.flatnonzero(~goes_on)
-            if np.any((ones < least[1, n]) & (n - ones < least[0, n])):
+            stopping_ones = first + np.flatnonzero(~goes_on)
+            if np.any((stopping_ones < least[1, n]) & (n - stopping_ones < least[0, n])):
                 return False
         return True
 
@@ -314,14 +316,14 @@ def _stop_at_price(votes: ExchangeableVotes, horizon: int, price: float) -> tupl
     goes_on = []
     first_reached, last_reached = 0, 0  # votes for class 1 that are reached after n votes
     for is_open in _going_on(votes, horizon, price):
-        ones = first_reached + np.flatnonzero(is_open[first_reached : last_reached + 1])
-        if not len(ones):
+        open_ones = first_reached + np.flatnonzero(is_open[first_reached : last_reached + 1])
+        if not len(open_ones):
             break
-        first, last = int(ones[0]), int(ones[-1])
+        first, last = int(open_ones[0]), int(open_ones[-1])
         region.first.append(first)
         region.last.append(last)
         goes_on.append(is_open[first : last + 1])
-        first_reached, last_reached = first, last + 1
+        first_reached, last_reached = first, last + 1  # the next vote is for class 0, or for class 1
     return region, goes_on
 
 
@@ -330,7 +332,7 @@ def _going_on(votes: ExchangeableVotes, horizon: int, price: float) -> list[np.n
 
     n is less than ``horizon``, the largest number of trees.
     """
-    value = np.zeros(horizon + 1)  # the least cost in each state of n + 1 votes
+    value = np.zeros(horizon + 1)  # the least cost in each state of n + 1 votes; 0 at the horizon
     goes_on = []
     for n in range(horizon - 1, -1, -1):
         p = votes.next_one(n)
@@ -346,14 +348,14 @@ def _errors(
 ) -> Float[np.ndarray, "prices"]:
     """Return the share of errors that the best boundary makes at each price of an error.
 
-    ``region`` is that of a price (`_stop_at_price`), and ``prices`` are at most that price.
+    ``region`` is that of one price (`_stop_at_price`), and ``prices`` are at most that price.
     """
     price = prices[:, None]
     end = len(region.first)
     # Cost and share of errors ``[prices states]``, in the reachable states of n votes, from the last n back to 0.
-    wrong = _reachable(votes, region, end)
-    cost = price * wrong
-    error = np.broadcast_to(wrong, (len(prices), len(wrong)))
+    last_error = _reachable(votes, region, end)
+    cost = price * last_error
+    error = np.broadcast_to(last_error, (len(prices), len(last_error)))
     for n in range(end - 1, -1, -1):
         first = region.first[n]
         inner = slice(first, region.last[n] + 1)
@@ -364,20 +366,21 @@ def _errors(
         stops = cost_stopped <= cost_further
         error = np.where(stops, wrong, (1 - p) * error[:, :-1] + p * error[:, 1:])
         cost = np.where(stops, cost_stopped, cost_further)
-        # Widen to the reachable states of n votes: those outside of the region stop, at all of the prices.
+        # Widen to all reachable states of n votes, which may begin below the region's: those outside of it stop.
         offset = first - (region.first[n - 1] if n else 0)
         stop_error = np.tile(_reachable(votes, region, n), (len(prices), 1))
         stop_cost = price * stop_error
-        for reachable, inside in ((stop_cost, cost), (stop_error, error)):
-            reachable[:, offset : offset + inside.shape[1]] = inside
+        of_region = slice(offset, offset + len(p))
+        stop_cost[:, of_region], stop_error[:, of_region] = cost, error
         cost, error = stop_cost, stop_error
     return error[:, 0]
 
 
 def _reachable(votes: ExchangeableVotes, region: Region, n: int) -> Float[np.ndarray, "ones"]:
-    """Return the probability of an error in each reachable state of n votes, if votes stop there; 0 at the horizon.
+    """Return the probability of an error in each reachable state of n votes, if votes stop there.
 
-    A state is reachable if a state of n - 1 votes in ``region`` leads to it.
+    A state is reachable if a state of n - 1 votes in ``region`` leads to it. At the horizon the result is 0: a vote
+    that is still open then is no error.
     """
     first, last = (region.first[n - 1], region.last[n - 1] + 1) if n else (0, 0)
     is_horizon = n == len(votes.wrong) - 1
@@ -402,7 +405,7 @@ def _mean_costs(votes: ExchangeableVotes, region: Region, goes_on: list, horizon
         stop_error = _reachable(votes, region, n)
         costs = np.stack([np.zeros_like(stop_error), stop_error, np.zeros_like(stop_error)])
         offset = first - (region.first[n - 1] if n else 0)
-        inside = costs[:, offset : offset + len(is_open)]
-        inside[:, is_open] = further[:, is_open]
+        of_region = costs[:, offset : offset + len(is_open)]  # a view
+        of_region[:, is_open] = further[:, is_open]  # all others stop
     trees, error, unsettled = (float(cost[0]) for cost in costs)
     return trees, error, unsettled

@@ -103,7 +103,7 @@ def poll_part(
     last size takes all instances that are left. The number of rows of ``x`` is a multiple of each size.
     """
     rows = x.shape[0]
-    n_columns = x.shape[1] * (1 + missing)
+    n_columns = x.shape[1] * (1 + missing)  # of `column_keys`
     if rows <= FEW:
         return _polled(_poll_one_by_one(plan, classes, rule, x, n, max_trees, missing=missing), max_trees)
     # What an instance costs in a round, in trees (measured): its keys are gathered anew, so columns count. A tree costs
@@ -113,7 +113,8 @@ def poll_part(
     def lengthen_for_few(n_open, length):
         """Return ``length``, the number of trees in a round, raised if only few instances (``n_open``) are open.
 
-        Small blocks walk trees in groups, and a single block stops once its instances are settled.
+        Blocks of `SMALL` instances walk `LANES` // `SMALL` trees at once, so a round has at least these. A single such
+        block stops by itself once it is settled, so its round may be the longest.
         """
         length = jnp.where(n_open <= 4 * SMALL, jnp.maximum(length, LANES // SMALL), length)
         return jnp.where(n_open <= SMALL, LONGEST, length)
@@ -121,8 +122,7 @@ def poll_part(
     def poll_round(state: _Round) -> _Round:
         """Count the votes of the next round's trees for all open instances, and keep those that are open afterwards."""
         end = jnp.minimum(state.t + state.length, max_trees)
-        # Two buffers for order and votes: reading and scattering the same array in a loop would copy it for every
-        # block.
+        # Two buffers for order and votes: to read and scatter one array in a loop would copy it for every block.
         previous = state.kept
         kept = _Kept(jnp.zeros_like(previous.order), jnp.zeros_like(previous.votes), jnp.int32(0), previous.outcome)
         start = jnp.int32(0)
@@ -135,8 +135,7 @@ def poll_part(
 
             def poll_block(i, kept, start=start, size=size):
                 """Add the votes of the round's trees for block ``i``, and keep its open instances."""
-                # Rows behind the ``n_open`` ones have no meaning: they are walked with the block, but ``is_instance``
-                # keeps them out of results.
+                # Rows behind the open ones are walked with the block; ``is_instance`` keeps them out of results.
                 index = lax.dynamic_slice_in_dim(previous.order, start + i * size, size)
                 votes = lax.dynamic_slice_in_dim(previous.votes, start + i * size, size, axis=1)
                 is_instance = start + i * size + jnp.arange(size, dtype=jnp.int32) < previous.n_open
@@ -146,8 +145,8 @@ def poll_part(
 
             kept = lax.fori_loop(0, n_blocks, poll_block, kept)
             start = start + n_blocks * size
-        # Rounds grow longer where few votes settle. The first round, which ends when votes first can settle, counts as
-        # one tree.
+        # Rounds grow longer where few votes settle. The first counts as one tree: only its last can settle votes, if it
+        # was not lengthened.
         n_trees = jnp.where(state.t == 0, 1, end - state.t)
         settled_share = (previous.n_open - kept.n_open) / (previous.n_open * n_trees)
         # A round of L trees wastes about share · L² / 2 walks on settled instances, and has a cost of its own: this L
@@ -288,10 +287,9 @@ def poll_by_levels(
 ) -> tuple[StoppingResult, Array]:
     """Return the stopped vote on each instance, and a mark of missing or infinite values, on an accelerator.
 
-    The vote's ``votes [instances classes]`` count the trees up to the one that settles it. The mark, as of `in_blocks`,
-    says whether ``x`` holds missing or infinite values. All of the first ``max_trees`` trees are walked. ``classes``
-    has the class that each place of ``plan`` votes for. ``missing`` says whether values of ``x`` may be missing,
-    ``depth`` how many levels are unrolled, and ``block`` how many instances are walked at a time.
+    The mark is that of `in_blocks`. All of the first ``max_trees`` trees are walked. ``classes`` has the class that
+    each place of ``plan`` votes for. ``missing`` says whether values of ``x`` may be missing, ``depth`` how many levels
+    are unrolled, and ``block`` how many instances are walked at a time.
     """
     plan, classes = jax.tree.map(lambda array: array[:max_trees], (plan, classes))
 
@@ -310,12 +308,14 @@ def _poll_at_once(rule: StoppingRule, votes: UInt[Array, "n trees"]) -> Stopping
     n, n_trees = votes.shape
     no_votes = jnp.zeros((rule.n_rows, n), jnp.int32)
     all_open = jnp.ones(n, bool)
-    counts = jnp.cumsum(jax.vmap(lambda vote: rule.add(no_votes, vote, all_open))(votes.T), axis=0)  # [trees rows n]
+    votes_of_tree = jax.vmap(lambda vote: rule.add(no_votes, vote, all_open))
+    counts = jnp.cumsum(votes_of_tree(votes.T), axis=0)  # [trees rows n]
     tree_count = jnp.arange(1, n_trees + 1, dtype=jnp.int32)
     holds = jax.vmap(rule.holds)(counts, tree_count)
     settled = jnp.any(holds, axis=0)
     polled = jnp.where(settled, jnp.argmax(holds, axis=0).astype(jnp.int32) + 1, n_trees)
-    by_class = rule.by_class(jnp.take_along_axis(counts, (polled - 1)[None, None], axis=0)[0], polled)
+    counts_polled = jnp.take_along_axis(counts, (polled - 1)[None, None], axis=0)[0]  # [rows n], after ``polled`` trees
+    by_class = rule.by_class(counts_polled, polled)
     return StoppingResult(polled, jnp.argmax(by_class, axis=1).astype(jnp.int32), settled, by_class)
 
 

@@ -86,7 +86,8 @@ def stop_after(
     ValueError
         If there is no tree, votes lie outside of the classes, the confidence outside of (.5, 1), a name is unknown, or
         the prior is not positive. For three classes or more also if the criterion is "optimal", or "exact" with a
-        finite population. If the criterion makes no use of the confidence or disagreement that is passed.
+        finite population. If a confidence is passed for "optimal", or a disagreement for another criterion. If the
+        prior weighs final counts and a tree abstains.
     TypeError
         If votes are not integers.
 
@@ -95,12 +96,12 @@ def stop_after(
     A tree that abstains counts in ``n_trees_used``, but not as a vote. In an infinite ensemble Eq. 7 and 8 hold
     however many trees abstained. In a finite population the remaining trees are expected to abstain as often as those
     so far. There the boundary of ``"optimal"`` holds only while no tree has abstained. Afterwards an instance is
-    settled once its class stays with a probability of 1 less the disagreement: the promise is kept, with more trees.
+    settled once its leader wins with a probability above 1 less the disagreement: it is kept, with more trees.
 
     Traceable in the votes; with three classes or more only for ``"certain"``, and for ``"bound"`` with an infinite
     population and one prior for all classes. Traced votes of two classes and a finite population are not settled once a
-    tree has abstained: their tables have no entry for that. No gradient. The votes of a boosted model mean nothing
-    here: its trees are not exchangeable.
+    tree has abstained, except by ``"certain"``: no table is made for them. No gradient. The votes of a boosted model
+    mean nothing here: its trees are not exchangeable.
 
     References
     ----------
@@ -206,7 +207,7 @@ class ProbabilityRule(NamedTuple):
         if self.least is not None:
             least = np.where(self.least[:, t] < 0, t + 1, self.least[:, t])  # -1: no number of votes is enough
             settled = np.any(votes >= least, axis=1)
-            # The table is for votes without abstention; others are settled by the probability of each.
+            # The table is for votes without abstention; others are settled by the leader's probability.
             abstained = votes.sum(axis=1) < t
             settled[abstained] = self._is_final(votes[abstained], t)
             return settled
@@ -217,34 +218,27 @@ class ProbabilityRule(NamedTuple):
         return self._probability(votes, t, self.criterion) > self.confidence
 
     def _is_final(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
-        """Return whether each leader of ``votes`` wins the vote of all trees with a probability above ``confidence``.
-
-        ``votes [n classes]`` are those of ``t`` trees.
-        """
+        """Return whether each leader after ``t`` trees wins the vote of all trees more probably than ``confidence``."""
         allowed = allowed_loss(self.confidence)
         return loss(votes, np.full(len(votes), t), self.n_trees, self.alpha, limit=allowed) < allowed
 
     def _is_exactly_settled(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
-        """Return whether each leader of ``votes`` wins an infinite ensemble with a probability above ``confidence``.
+        """Return whether each leader after ``t`` trees wins an infinite ensemble more probably than ``confidence``.
 
-        ``votes [n classes]`` are those of ``t`` trees. The probability is an integral, computed only where two bounds
-        do not decide. Its lower bound is a product of one factor for each rival (Eq. 8), its upper bound the least of
-        these factors.
+        The probability is an integral, computed only where two bounds do not decide. Its lower bound is a product of
+        one factor for each rival (Eq. 8), its upper bound the least of these factors.
         """
         probability = self._probability(votes, t, "bound")
         upper_bound = np.ones(len(votes))
         if np.all(self.alpha == self.alpha[0]):  # then the runner-up's factor is the least
-            best_two = np.sort(votes, axis=1)[:, :-3:-1]
+            best_two = np.sort(votes, axis=1)[:, :-3:-1]  # descending; "bound" reads no numbers of trees
             upper_bound = leader_probability(best_two, best_two.sum(axis=1), 0, "bound", "infinite", self.alpha[:2])
         undecided = (probability <= self.confidence) & (upper_bound > self.confidence)
         probability[undecided] = self._probability(votes[undecided], t, "exact")
         return probability > self.confidence
 
     def _probability(self, votes: Votes, t: int, criterion: Criterion) -> Float[np.ndarray, "n"]:
-        """Return the probability ``[n]`` that the leader wins, by a ``criterion`` of `leader_probability`.
-
-        ``votes [n classes]`` are those of ``t`` trees.
-        """
+        """Return the `leader_probability` for ``votes`` of ``t`` trees, by a ``criterion``."""
         polled = np.full(len(votes), t)
         return leader_probability(votes, polled, self.n_trees, criterion, self.population, self.alpha)
 
@@ -261,8 +255,8 @@ def make_probability_rule(
 ) -> ProbabilityRule:
     """Return the stopping rule for settings for which `make_rule`, with the same arguments, returns None.
 
-    These settings have three classes or more, or two classes and a finite population whose trees may abstain. Raises a
-    ValueError for criterion "exact" with three classes or more in a finite population, and for weights of final counts.
+    Raises a ValueError for criterion "exact" with three classes or more in a finite population, and for weights of
+    final counts.
     """
     if population == "finite" and criterion == "exact" and n_classes > 2:
         raise ValueError(
@@ -278,7 +272,7 @@ def make_probability_rule(
                 "trees abstain; pass α instead, one number or one for each class."
             )
         least_votes = optimal_table(n_classes, max_trees, promise, population, prior, n_trees=n_trees)
-    confidence = 1 - promise if criterion == "optimal" else promise
+    confidence = 1 - promise if criterion == "optimal" else promise  # `checked_promise`
     return ProbabilityRule(n_trees, confidence, criterion, population, checked_prior(prior, n_classes), least_votes)
 
 
@@ -287,8 +281,7 @@ def poll_on_host(
 ) -> StoppingResult:
     """Count ``votes`` tree by tree, for each instance until ``rule`` settles it, on the host.
 
-    ``t`` trees have voted before, with the counts ``before``. ``votes [instances trees]`` has the class that each
-    further tree votes for; the number of classes where the tree abstains.
+    ``votes [instances trees]`` and the other arguments are those of `poll`.
     """
     n, n_classes = before.shape
     counts = before.copy()

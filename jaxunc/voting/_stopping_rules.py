@@ -1,10 +1,5 @@
 """Stopping rules: tables of integers that tell from votes alone whether they are settled.
 
-`bind_vote` makes a table once for all its calls; each call of `stop_after` and `expected_trees` makes it anew, except
-that `optimal_table` keeps its last ones.
-
-The table of a uniform prior and infinitely many trees is computed in whole numbers (`_exact_table`), others in float64.
-
 `make_rule` returns the `StoppingRule` of a criterion:
 
 | criterion | classes | rule | table |
@@ -13,7 +8,7 @@ The table of a uniform prior and infinitely many trees is computed in whole numb
 | the same, finite population | two | `Thresholds` | `critical_final_votes` |
 | "optimal" | two | `Thresholds` | `optimal_votes` |
 | "bound" | more | `Costs` | the factors of Eq. 8 as integers |
-| "certain" | any | `Leads` | by t the lead with which nothing can change |
+| "certain" | any | `Leads`; of two classes `Thresholds` | by t the lead with which nothing can change |
 
 `ThresholdsByVotes` takes the place of `Thresholds` where trees may abstain. What has no table is left to
 `_stop_after.ProbabilityRule`.
@@ -94,8 +89,8 @@ class StoppingRule(eqx.Module):
         """
         if self.n_rows == 1:
             return votes + jnp.where(counts, vote.astype(jnp.int32), 0)
-        cast = (jnp.arange(self.n_classes, dtype=jnp.int32)[:, None] == vote.astype(jnp.int32)) & counts
-        return votes + cast.astype(jnp.int32)
+        is_voted_for = (jnp.arange(self.n_classes, dtype=jnp.int32)[:, None] == vote.astype(jnp.int32)) & counts
+        return votes + is_voted_for.astype(jnp.int32)
 
     def by_class(self, votes: Int32[Array, "rows n"], polled: Int32[Array, "n"]) -> Int32[Array, "n classes"]:
         """Return ``votes`` as a column for each class; ``polled`` is the number of trees that each instance used."""
@@ -230,7 +225,7 @@ def _thresholds(table, population: Population, abstaining: bool | None) -> Stopp
     The table is ``[2 votes]``, or ``[votes]`` for both classes; -1 where no number of votes suffices. ``abstaining`` is
     as for `make_rule`. The table of a finite ``population`` holds only while no tree has abstained.
     """
-    # Any number of votes would reach -1.
+    # Any number of votes would reach -1; none reaches `NEVER`.
     least_votes = np.broadcast_to(table, (2, np.shape(table)[-1]))
     least_votes = np.where(least_votes < 0, NEVER, least_votes).astype(np.int32)
     first = _first((least_votes < NEVER).any(axis=0))
@@ -246,7 +241,7 @@ def _certain(n_classes: int, n_trees: int, abstaining: bool | None) -> StoppingR
     """
     # As long as half of the trees remain, they could all vote for a rival.
     first = np.array(n_trees // 2 + 1, np.int32)
-    if n_classes == 2 and abstaining is False:  # t₁ - (t - t₁) > T - t
+    if n_classes == 2 and abstaining is False:  # t₁ - (t - t₁) > T - t, so t₁ > T/2
         return Thresholds(least=np.full((2, n_trees + 1), first, np.int32), first=first)
     return Leads(least=np.arange(n_trees + 1, 0, -1, dtype=np.int32), first=first, n_classes=n_classes)
 
@@ -258,11 +253,12 @@ def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> C
             f"criterion='bound' with one prior is for {MOST_CLASSES} classes at most, and there are {n_classes}; "
             "choose criterion='certain'."
         )
-    # Costs are limited to ``cap``, more than the budget: one such rival alone leaves the vote open.
+    # The confidence stands for a cost of cap - 1. It has to be exceeded, so the budget is cap - 2. Costs are limited to
+    # ``cap``: one such rival alone leaves the vote open.
     cap = 2**30 // n_classes  # so that all costs together fit an int32
     scale = (cap - 1) / -np.log(confidence)
-    # Up to 8 standard deviations of the lead between two equally probable classes, to which the prior adds 2 α votes.
-    # That far out a rival wins with 6e-16: not seldom enough for many classes, or a confidence next to 1.
+    # Up to 8 standard deviations √n of the lead between two equally probable classes with n votes, 2 α of the prior
+    # among them. There a rival wins with 6e-16: not seldom enough for many classes, or a confidence next to 1.
     deviations = 8 if (1 - confidence) / n_classes > 1e-14 else 10
     leads = range(int(min(max_trees, deviations * (max_trees + 2 * alpha) ** 0.5 + 8)) + 1)
     cost = np.zeros((max_trees // 2 + 1, len(leads)), np.int32)
@@ -273,7 +269,7 @@ def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> C
         # Rounded up, so that a sum within the budget holds for the exact logarithms, too.
         cost[: len(rivals), lead] = np.ceil(np.minimum(exact_cost, cap))
     cost[:, 0] = cap  # a tie never settles
-    # A leader with t votes has n_classes - 1 rivals without any.
+    # Of t votes the costs are least if all are for the leader, and its n_classes - 1 rivals have none.
     can_settle = (n_classes - 1) * cost[0].astype(np.int64) <= cap - 2
     return Costs(cost=cost, budget=np.array(cap - 2, np.int32), first=_first(can_settle), n_classes=n_classes)
 
@@ -286,7 +282,7 @@ def _first(able) -> np.ndarray:
 def critical_votes(max_trees: int, confidence: float, *, prior: NumbersLike = 1.0) -> Int32[np.ndarray, "..."]:
     r"""Return the least votes of t trees with which the leader of two classes wins the vote of an infinite ensemble.
 
-    .. math:: t^*(t; \pi) = \min\{t_1 \ge t/2 : I_{1/2}(t - t_1 + \alpha,\; t_1 + \alpha) > \pi\}
+    .. math:: t^*(t; \pi) = \min\{t_1 > t/2 : I_{1/2}(t - t_1 + \alpha,\; t_1 + \alpha) > \pi\}
 
     For α = 1 it is computed in integers (by the binomial sum of Eq. 7), so that no rounding decides; a confidence such
     as .99 is the double nearest to it. For any other prior the incomplete beta function is computed in float64. Trees
@@ -374,13 +370,13 @@ def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled
     m = -1
     total, next_term = 0, 1  # Σ_{k≤m} C(n, k) and C(n, m + 1), here for n = 1
     for n in range(2, max_trees + 2):
-        total = 2 * total - next_term * (m + 1) // (n - 1 - m)
-        next_term = next_term * n // (n - 1 - m)
+        total = 2 * total - next_term * (m + 1) // (n - 1 - m)  # the quotient is C(n-1, m)
+        next_term = next_term * n // (n - 1 - m)  # C(n, m+1) from C(n-1, m+1)
         if (total + next_term) * allowed.denominator < allowed.numerator << n:
             total, m = total + next_term, m + 1
             next_term = next_term * (n - m) // (m + 1)
-        if m >= 0:
-            least_votes[n - 1] = n - 1 - m  # t = n - 1 votes, m of them for the rival
+        if m >= 0:  # t = n - 1 votes, m of them for the rival
+            least_votes[n - 1] = n - 1 - m
     return least_votes
 
 
@@ -395,6 +391,7 @@ def _least_votes(
     least_votes = np.full(max_trees + 1, -1, np.int32)
     rival = -1  # the largest number of the rival's votes that is allowed; it never falls as t grows
     for t in range(1, max_trees + 1):
+        # One more vote for the rival, as long as the leader leads and its probability to lose is allowed.
         while 2 * (rival + 1) < t + wins_tie and lost(t, rival + 1) < allowed:
             rival += 1
         if rival >= 0:

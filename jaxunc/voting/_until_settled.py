@@ -63,12 +63,12 @@ class VoteResult(NamedTuple):
     settled: Bool[np.ndarray, "instances"]
     """Whether the vote was settled; else ``max_trees`` were used."""
     probability: Float[np.ndarray, "instances"]
-    """Probability that the class wins, by the criterion, given the votes, settled or not; in [0, 1].
+    """Probability that the class wins, given the votes, settled or not; in [0, 1].
 
-    * Infinite population, "bound": a lower bound, exact for two classes.
+    * Infinite population: exact for two classes and by "exact", else a lower bound.
     * Finite population, or "certain": the probability that the class wins the vote of all trees. It is exact for two
       classes, else a lower bound: 1 less a sum over rivals, 0 at least.
-    * "optimal": as for "bound"; NaN where the prior has weights of final counts that exclude the votes."""
+    * NaN where the prior has weights of final counts that exclude the votes."""
     votes: Int32[np.ndarray, "instances classes"]
     """Votes of the trees used."""
     n_trees: int
@@ -144,11 +144,9 @@ def predict_until_settled(
 
     A tree that abstains counts as used, and has no vote; see `stop_after`.
 
-    On a CPU one compiled program counts votes and drops settled instances; up to 16 go one by one, in the calling
-    thread. On an accelerator one program walks all trees, and counts up to the tree that settles each instance. For
-    criteria without a table (see `stop_after`) the host drives the vote in rounds. Not traceable.
-    `jaxunc.voting.bind_vote` prepares a forest once for many calls. The votes of leaves are kept while the forest
-    lives, the packed trees of the last two forests that voted.
+    On an accelerator all trees are walked, and votes are counted up to the tree that settles each instance. Not
+    traceable. `jaxunc.voting.bind_vote` prepares a forest once for many calls. The votes of leaves are kept while the
+    forest lives, the packed trees of the last two forests that voted.
 
     References
     ----------
@@ -255,7 +253,7 @@ class BoundVote(Pickled, OfForest):
             result = self._poll(trees, values if isinstance(values, SparseRows) else np.asarray(values), bool(missing))
         polled, predicted, settled, votes = map(np.asarray, result)
         probability = np.ones(len(polled), np.float32)
-        # A certain winner has the probability 1 by definition: only the others are computed.
+        # By "certain" a settled winner has the probability 1: only the others are computed.
         certain = self._asked[0] == "certain"
         rows = ~settled if certain else slice(None)
         if not (certain and settled.all()):
@@ -282,7 +280,7 @@ class BoundVote(Pickled, OfForest):
         """
         n_columns = x.shape[1]
         n_classes = self.forest.n_classes
-        # Counting holds three numbers of each tree and class, where two classes may be one (`StoppingRule.n_rows`).
+        # Counting holds three numbers for each tree and row of votes (`StoppingRule.n_rows`).
         block = block_size("levels", self.max_trees, 2 * n_columns + 3 * self.max_trees * self.rule.n_rows)
 
         def program(missing: bool, rows: Any, _: Any) -> Any:
@@ -311,15 +309,12 @@ class BoundVote(Pickled, OfForest):
             walk = RoundsWalk(missing, self.walk, unrolled_depth(self.walk, trees))
             return self._poll_in_rounds(plan, classes, x, walk)
         # From here on one compiled program for each part: a rule with a table can be traced.
-        columns = x.shape[1] * (1 + missing)
+        columns = x.shape[1] * (1 + missing)  # of the instances' keys: with missing values all columns come twice
         largest_block = block_size("blocks", self.max_trees, columns)
         parts = _parts(len(x), columns, self.threads)
 
         def poll_rows(rows_of_part: slice) -> tuple:
-            """Return (trees used ``[n]``, whether settled ``[n]``, votes) for the n rows of a part.
-
-            Votes are ``[classes n]``. With two classes, if no tree abstains, they are ``[1 n]``: those for class 1.
-            """
+            """Return the fields of `Polled` for the rows of a part, without padding."""
             rows = x[rows_of_part]
             rows = rows.dense() if isinstance(rows, SparseRows) else rows
             # Few sizes, so that batches of any length share a few programs; ``n`` tells padding from rows.
@@ -332,8 +327,7 @@ class BoundVote(Pickled, OfForest):
             distinct_sizes = tuple(dict.fromkeys(block_sizes))
             n, max_trees = np.int32(len(rows)), np.int32(self.max_trees)
             results = poll_part(plan, classes, self.rule, padded, n, max_trees, missing=missing, blocks=distinct_sizes)
-            polled, settled, votes = (np.asarray(array)[..., : len(rows)] for array in results)
-            return polled, settled, votes
+            return tuple(np.asarray(array)[..., : len(rows)] for array in results)
 
         results = list(thread_map(self.threads if len(parts) > 1 else 1)(poll_rows, parts))
         polled, settled, votes = (np.concatenate(arrays, axis=-1) for arrays in zip(*results, strict=True))

@@ -36,8 +36,8 @@ def fit_vote_prior(
     r"""Fit the Dirichlet prior under which the votes for a sample of instances are most likely.
 
     It maximises :math:`\sum_h \log B(t^h + \alpha) - \log B(\alpha)`, the Dirichlet-multinomial log-likelihood of the
-    votes :math:`t^h` for instance h. The paper's uniform prior (α = 1) spreads instances evenly from clear to doubtful.
-    Where more of them are doubtful (the paper names liver and threenorm), votes stop too early by it.
+    votes :math:`t^h` for instance h. Under the uniform prior (α = 1) all shares of votes are equally likely. Where more
+    instances are nearly tied (Hernández-Lobato et al. name liver and threenorm), votes stop too early by it.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def fit_vote_prior(
     Returns
     -------
     np.ndarray
-        The prior α ``[classes]``, within [1e-3, 1e4]. All 1, with a warning, where no finite, positive α is most
-        likely: trees agree on every instance, or instances differ no more than by chance (one instance, or all alike).
+        The prior α ``[classes]``, within [1e-3, 1e4]. All 1, with a warning, if trees agree on every instance, if
+        instances differ no more than by chance (one instance, or all alike), or if the search does not converge.
 
     Raises
     ------
@@ -63,11 +63,11 @@ def fit_vote_prior(
     Warns
     -----
     VotePriorWarning
-        If the uniform prior is returned: no finite, positive α is most likely, or the search did not converge.
+        If no prior could be fitted, and the uniform one is returned.
 
     References
     ----------
-    Hernández-Lobato et al. 2011, section 4 (the failure); the remedy is not in the paper.
+    Hernández-Lobato et al. 2011, section 4 (votes that stop too early); the remedy is not in the paper.
     """
     check_bool("symmetric", symmetric)
     check_class_axis(vote_counts, "vote_counts")
@@ -118,7 +118,9 @@ def _symmetric(counts: np.ndarray) -> float:
     def minus_log_likelihood(log_alpha: float) -> float:
         alpha = np.exp(log_alpha)
         class_terms = (gammaln(distinct + alpha) - gammaln(alpha)).sum(axis=1)
-        return -repeats @ (class_terms + gammaln(n_classes * alpha) - gammaln(n_votes + n_classes * alpha))
+        # log B(t + α) - log B(α) for each distinct row of votes t
+        log_likelihood = class_terms + gammaln(n_classes * alpha) - gammaln(n_votes + n_classes * alpha)
+        return -repeats @ log_likelihood
 
     optimum: Any = minimize_scalar(minus_log_likelihood, bounds=np.log([SMALLEST, LARGEST]))
     return float(np.exp(optimum.x))
@@ -146,8 +148,8 @@ def checked_prior(prior: NumbersLike, n_classes: int, *, traceable: bool = False
 def out_of_bag_votes(forest: Forest, X: InstancesLike, tree_mask: MaskLike) -> Int64[np.ndarray, "instances classes"]:
     """Return how many trees vote for each class; ``tree_mask`` says which trees vote on which instance.
 
-    With the mask of `jaxunc.counting.oob_mask` training instances get votes as new instances would. `fit_vote_prior`
-    and `forest_size_for` learn from these votes, without data set aside.
+    With the mask of `jaxunc.counting.oob_mask` only trees vote that were not grown on the instance. From these votes
+    `fit_vote_prior` and `forest_size_for` learn without data set aside.
 
     Parameters
     ----------
@@ -211,20 +213,19 @@ def votes_of_counts(
     """Return the class that each leaf votes for, from its class counts; ``tree`` is the number of its tree, from 0.
 
     A leaf votes for its largest class. If k classes are tied, a leaf of tree t votes for the one at position t mod k
-    among them: over the trees each gets an equal share, as from the combiner `Vote`. A leaf in which *all* classes are
-    tied, such as an empty one, abstains (`ABSTAINS`). With two classes the winner is exactly that of `Vote`; with more,
-    the two agree in an infinite ensemble.
+    among them. A leaf in which *all* classes are tied, such as an empty one, abstains (`ABSTAINS`).
     """
-    tied = counts == counts.max(axis=-1, keepdims=True)
-    n_tied = tied.sum(axis=-1)
+    is_tied = counts == counts.max(axis=-1, keepdims=True)
+    n_tied = is_tied.sum(axis=-1)
     # Ties take turns over the trees: a fixed choice would favour a class, a random one change from call to call.
     position = np.asarray(tree) % n_tied
-    voted_class = (tied & (np.cumsum(tied, axis=-1) == position[..., None] + 1)).argmax(axis=-1)
+    position_of_class = np.cumsum(is_tied, axis=-1) - 1  # among the tied classes; without meaning for others
+    voted_class = (is_tied & (position_of_class == position[..., None])).argmax(axis=-1)
     return np.where(n_tied == counts.shape[-1], ABSTAINS, voted_class)
 
 
 def check_votes(forest: Any) -> None:
-    """Raise a TypeError or a ValueError unless ``forest`` is an untraced `Forest` that does not follow empty leaves."""
+    """Raise a TypeError or a ValueError unless ``forest`` is an untraced `Forest` whose trees have one vote each."""
     if not isinstance(forest, Forest):
         name = type(forest).__name__
         if any(word in name for word in ("Boost", "XGB", "LGBM", "Booster")):
@@ -266,12 +267,12 @@ def _leaf_votes(table, code, child, n_classes: int) -> UInt[np.ndarray, "trees n
     ``table [rows classes]`` has the distinct counts of leaves, ``code [trees nodes]`` each node's row of the table, and
     ``child [trees nodes]`` each node's left child.
     """
-    # Bytes instead of counts: all that a vote needs of a leaf, and small enough to stay in the cache.
+    # Bytes, small enough to stay in the cache, also for ``n_classes`` itself, the vote of a leaf that abstains.
     vote_of_row = table.argmax(axis=1).astype(np.uint8 if n_classes < 256 else np.uint16)
     votes = vote_of_row[code]
     # Tied leaves of equal counts vote for different classes in different trees.
-    is_tied = (table == table.max(axis=1, keepdims=True)).sum(axis=1) > 1
-    tree, node = np.nonzero(is_tied[code] & _is_leaf(child))
+    has_tie = (table == table.max(axis=1, keepdims=True)).sum(axis=1) > 1
+    tree, node = np.nonzero(has_tie[code] & _is_leaf(child))
     tied_votes = votes_of_counts(table[code[tree, node]], tree)
     votes[tree, node] = np.where(tied_votes == ABSTAINS, n_classes, tied_votes)
     votes.setflags(write=False)
@@ -281,12 +282,11 @@ def _leaf_votes(table, code, child, n_classes: int) -> UInt[np.ndarray, "trees n
 def _is_leaf(child: Int[np.ndarray, "trees nodes"]) -> Bool[np.ndarray, "trees nodes"]:
     """Return whether each node is a leaf, from the nodes' left children: in use, and without children.
 
-    A node is in use if it is the root, or a child of another node; the others are padding. NumPy does this without
-    compiling a program.
+    A node is in use if it is the root, or a child of another node; the others are padding.
     """
     is_inner = child != np.arange(child.shape[1], dtype=child.dtype)  # a leaf is its own child
     is_used = np.zeros(child.shape, bool)
     tree, node = np.nonzero(is_inner)
     left = child[tree, node]
-    is_used[:, 0] = is_used[tree, left] = is_used[tree, left + 1] = True
+    is_used[:, 0] = is_used[tree, left] = is_used[tree, left + 1] = True  # the right child comes after the left one
     return is_used & ~is_inner

@@ -27,7 +27,7 @@ STEPS = 24  # number of steps of the continued fraction: enough for a + b up to 
 LARGE = {4: 256, 8: 20_000}
 """Size of a + b, by bytes of a float, beyond which the normal approximation at 1/2 is better than the fraction."""
 
-NODES = np.linspace(-12, 8, 128)  # of the trapezoidal rule, before `race_nodes` spreads them
+NODES = np.linspace(-12, 8, 128)  # of the trapezoidal rule: values of τ in `race_nodes`
 
 SPARE = 30.0  # the integrand is left out where it is exp(-SPARE) of its largest value
 
@@ -51,9 +51,8 @@ def win_probability(
         Votes for each class ``[... classes]``, finite and >= 0, without trees that abstain.
     method
         ``"bound"``: Eq. 8, a lower bound, exact for two classes. ``"exact"``: the probability that the class's share
-        is the largest, as one integral over a gamma variable (the paper calls the exact sum unmanageable):
-        :math:`\int g^{a_i-1}e^{-g}/\Gamma(a_i) \prod_{j\ne i} P(a_j, g)\,dg` with a = t + α. It adds to 1 over the
-        classes.
+        is the largest, as one integral over a gamma variable, with the incomplete gamma function P and a = t + α:
+        :math:`\int g^{a_i-1}e^{-g}/\Gamma(a_i) \prod_{j\ne i} P(a_j, g)\,dg`. It adds to 1 over the classes.
     prior
         α of the Dirichlet prior, one positive number or one for each class ``[classes]``; 1 is the paper's uniform
         prior. `fit_vote_prior` learns it.
@@ -108,11 +107,11 @@ def _win_probability(counts, alpha, method: Method):
     def as_rival(values):
         return values[..., None, :]
 
-    # Arrays of pairs ``[... classes rivals]``.
+    # Arrays of pairs ``[... classes rivals]``. Differences before the sum: votes + α would round α away.
     gap = (as_class(counts) - as_rival(counts)) + (as_class(alpha) - as_rival(alpha))
-    beats = half_beta(as_rival(shape), as_class(shape), gap)
+    beats_rival = half_beta(as_rival(shape), as_class(shape), gap)
     is_itself = jnp.eye(shape.shape[-1], dtype=bool)
-    return jnp.prod(jnp.where(is_itself, 1.0, beats), axis=-1)
+    return jnp.prod(jnp.where(is_itself, 1.0, beats_rival), axis=-1)
 
 
 def checked_probabilities(p: Float[Array | np.ndarray, "... classes"]) -> Float[np.ndarray, "... classes"]:
@@ -133,8 +132,8 @@ def half_beta(a: Float[Array, "..."], b: Float[Array, "..."], gap: Float[Array, 
 
     .. math:: \Phi(z) + \frac{\varphi(z)}{12 n}\,(z^3 - z).
 
-    Absolute error 8e-7 in float32, 1e-10 in float64. JAX's ``betainc`` forms log Γ of the counts: in float32 it is off
-    by 3e-4 at small counts and leaves [0, 1] at 10⁶.
+    Absolute error 8e-7 in float32, 1e-10 in float64. In float32 JAX's ``betainc`` is off by 3e-4 at small counts and
+    leaves [0, 1] at 10⁶, since it forms log Γ of the counts.
     """
     a, b, gap = jnp.broadcast_arrays(a, b, gap)
     large = a + b > LARGE[a.dtype.itemsize]
@@ -142,7 +141,7 @@ def half_beta(a: Float[Array, "..."], b: Float[Array, "..."], gap: Float[Array, 
     z = jnp.where(large, gap * lax.rsqrt(n), 0.0)
     # 0.3989… is 1/√(2π), the factor of the normal density.
     normal = jax.scipy.special.ndtr(z) + jnp.exp(-z * z / 2) * (0.3989422804014327 / 12) * (z * z - 1) * z / n
-    ones = jnp.ones_like(a)
+    ones = jnp.ones_like(a)  # in place of large a and b: their result is not used, but has to be finite
     half, small_a, small_b = ones / 2, jnp.where(large, ones, a), jnp.where(large, ones, b)
     if a.dtype == jnp.float64:
         direct = jax.scipy.special.betainc(small_a, small_b, half)
@@ -232,8 +231,8 @@ def race_probability(shape: Float[Array, "... classes"]) -> Float[Array, "... cl
     """
     # With g = a exp(u) and Stirling's formula the density in u is √(a/2π) exp(-δ(a)) exp(-a (exp(u) - 1 - u)), where δ
     # is `stirling_error`.
-    beyond, weight = race_nodes(shape, jnp.sum(shape, axis=-1, keepdims=True), jnp)
-    u = jnp.log1p(1 / shape)[..., None] + beyond  # [... classes nodes]
+    node, weight = race_nodes(shape, jnp.sum(shape, axis=-1, keepdims=True), jnp)
+    u = jnp.log1p(1 / shape)[..., None] + node  # log(g / a), from log(g / (a + 1)): [... classes nodes]
     height = jnp.sqrt(shape / (2 * jnp.pi)) * jnp.exp(-stirling_error(shape))
     density = weight * height[..., None] * jnp.exp(-shape[..., None] * expm1_minus(u))
     n_classes = shape.shape[-1]
@@ -254,13 +253,14 @@ def race_nodes(shape, total, xp: ModuleType):
 
     Nodes are values of log g - log(a + 1). ``shape [...]`` is a, ``total`` the sum of the shapes of all variables in
     the integrand, and ``xp`` NumPy or ``jax.numpy``. At small g the integrand falls like exp(total · log g): slowly if
-    all shapes are small. So nodes are even in τ, with log g - log(a + 1) = (τ + 1 - exp(-kτ))/√(a + 1). At the lowest τ
-    the exponential reaches SPARE / total.
+    all shapes are small. So nodes are (τ + 1 - exp(-kτ))/√(a + 1), for evenly spaced τ. The rate k is such that the
+    exponential takes the lowest node SPARE / total further down.
     """
     spread = 1 / xp.sqrt(shape + 1)  # about the standard deviation of log g, or the width of exp(-g) if that is less
     rate = (xp.log1p(SPARE / (total * spread)) / -float(NODES[0]))[..., None]
     tau = xp.asarray(NODES, shape.dtype)
     nodes = spread[..., None] * (tau - xp.expm1(-rate * tau))
+    # A weight is the derivative of the node by τ, times the step of τ.
     return nodes, spread[..., None] * (1 + rate * xp.exp(-rate * tau)) * float(NODES[1] - NODES[0])
 
 
@@ -285,7 +285,7 @@ def expm1_minus(u: Float[Array, "..."]) -> Float[Array, "..."]:
 
 def lower_gamma(a: Float[Array, "..."], v: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return P(a, g), the regularised lower incomplete gamma function, at g = a exp(v)."""
-    half = expm1_minus(v)  # η²/2
+    half = expm1_minus(v)  # η²/2, where η has the sign of v
     front = jnp.exp(-a * half) * lax.rsqrt(2 * jnp.pi * a)
     if a.dtype == jnp.float64:
         g = a * jnp.exp(v)
@@ -301,10 +301,10 @@ def lower_gamma(a: Float[Array, "..."], v: Float[Array, "..."]) -> Float[Array, 
 def _uniform(a, eta, front):
     """Return `lower_gamma` for shapes ``a`` by Temme's expansion, Φ(η√a) - front (c₀ + c₁/a + c₂/a²).
 
-    ``front`` is exp(-aη²/2)/√(2πa), and c₀, c₁ and c₂ are polynomials in η = ``eta`` (`_TEMME`).
+    ``front`` is exp(-aη²/2)/√(2πa); c₀, c₁ and c₂ are polynomials in η (`_TEMME`), and η is as in `lower_gamma`.
     """
     near_eta = jnp.clip(eta, -2, 2)  # beyond, ``front`` is negligible
-    correction = jnp.zeros_like(eta)
+    correction = jnp.zeros_like(eta)  # by Horner's scheme in 1/a; so are the polynomials, in η
     for coefficients in reversed(_TEMME):
         polynomial = jnp.zeros_like(eta)
         for coefficient in reversed(coefficients):

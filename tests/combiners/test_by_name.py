@@ -93,6 +93,12 @@ test_refusals = refusals(
     ("scorer", _named("mean", scorer="laplase"), "scorer='laplase' is unknown. Did you mean 'laplace'"),
     ("setting", _named("mean", scorer="laplace", scorer_options={"m": 1}), "scorer 'laplace' has no setting 'm'"),
     ("no setting", _named("mean", scorer="m_estimate"), "scorer 'm_estimate' needs scorer_options with 'm', 'prior'"),
+    (
+        "no prior",
+        lambda: combiner_by_name("one_vs_rest", prior=None),
+        "prior=None, but combiner 'one_vs_rest' needs",
+        TypeError,
+    ),
     ("rule within", _named("one_vs_rest", rule="vot"), "name='vot' is unknown"),
     ("combiner with options", _named(ju.Vote(), ties="split"), "need a combiner's name"),
     ("ties", _named("vote", ties="splt"), "ties='splt' is unknown. Did you mean 'split'"),

@@ -187,6 +187,19 @@ def test_what_is_written_or_fitted_after_a_fit_changes_no_row_of_it():
         refuses(ValueError, "held out", model.predict_set, NEW, coverage=0.8, calibration=(X[79::-1], Y[79::-1]))
 
 
+def test_groups_of_other_rows_than_a_frozen_forest_has_seen():
+    """Rows that it was grown on are answered out of bag, without the groups, and a warning says so."""
+    given = clone(FOREST).fit(X[:80], Y[:80])
+    asked = {"coverage": 0.8, "calibration": (X[:80], Y[:80])}
+    expected = CombinedForestClassifier(FrozenEstimator(given), "mean").fit(X[:80], Y[:80]).predict_set(NEW, **asked)
+    for size in (40, 80):
+        other = np.random.default_rng(0).normal(size=(size, X.shape[1]))
+        groups = np.arange(size) // 20
+        model = CombinedForestClassifier(FrozenEstimator(given), "mean").fit(other, Y[:size], groups=groups)
+        with pytest.warns(UserWarning, match="taken without groups"):
+            np.testing.assert_array_equal(model.predict_set(NEW, **asked), expected)
+
+
 def test_rows_that_random_trees_count(tmp_path):
     """A file has no rows of the fit, but its leaves count them, also those that follow forks."""
     frame = pd.DataFrame(X).assign(word=THREE).rename(columns=str)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.explanations._statistic import leaf_statistic
@@ -238,6 +238,29 @@ def test_values_by_all_subsets(missing):
     forest, X, table, cover = counted(missing)
     found = ju.explain(forest, ju.Pooling(), X)
     agree_by_cover(found, forest.trees, cover, table, X, np.abs(found.base).max())
+
+
+def test_values_against_a_row_by_a_path_of_many_columns():
+    """The columns that stop an instance and a row are bits of several words, which must not add up to 0."""
+    n = 65
+    data, y = np.eye(n)[:, :-1], np.r_[np.arange(1.0, n), 0.0]  # each test splits one row off: a path of 64 columns
+    model = GradientBoostingRegressor(n_estimators=1, max_depth=None, learning_rate=1.0).fit(data, y)
+    tree = model.estimators_[0, 0].tree_
+    order, node = [], 0
+    while tree.children_left[node] >= 0:
+        order.append(tree.feature[node])
+        node = tree.children_left[node]
+    assert len(order) == n - 1
+    x, row = np.zeros((2, 1, n - 1))
+    x[0, [order[i] for i in (2, 31, 63)]] = row[0, [order[i] for i in (3, 31, 63)]] = 1
+    predict = lambda *columns: model.predict(np.where(np.isin(np.arange(n - 1), columns), x, row))[0]
+    i, j = order[2:4]
+    both = predict(i, j) - predict()
+    expected = np.zeros(n - 1)
+    expected[i] = (both + predict(i) - predict(j)) / 2
+    expected[j] = both - expected[i]
+    found = ju.explain(model, None, x, background=row)
+    np.testing.assert_allclose(found.values[0, :, 0], expected, atol=1e-4)
 
 
 @pytest.mark.room

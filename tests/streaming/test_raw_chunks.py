@@ -17,6 +17,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 import jaxunc as ju
 from jaxunc.estimators import CombinedForestClassifier
 from jaxunc.streaming import BatchPredictor, predict_files
+from jaxunc.streaming._raw_chunks import _restore_type
 from tests._refusal import refusals, refuses
 
 from ._made import whole, written
@@ -152,3 +153,16 @@ def test_integers_beyond_the_type_of_the_fit_stay_as_they_are(name, tmp_path):
     wide = pd.DataFrame({"a": [10, 90, 300, 266, -200], "b": [0, 1, 0, 1, 0]})
     found = shown(ju.stream(model, written(wide, tmp_path / name)))
     np.testing.assert_array_equal(found, model.predict_proba(wide))
+
+
+@pytest.mark.parametrize(
+    ("raw_type", "values"),
+    [
+        ("Decimal", [1.0, 2.0]),
+        ("Boolean", [0.0, 1.0, 2.0, np.nan]),
+        ("Boolean", [0.5, np.nan]),
+        ("Int8", [1.0, np.nan]),
+    ],
+)
+def test_values_that_are_not_of_the_type_of_the_fit_stay_as_they_are(raw_type, values):
+    pd.testing.assert_series_equal(_restore_type(pd.Series(values), raw_type, "numbers"), pd.Series(values))

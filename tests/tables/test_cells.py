@@ -1,6 +1,8 @@
 """Named dates and moments: one moment is one level, whatever carries it."""
 
 import datetime
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import jaxunc as ju
 from jaxunc.estimators import RandomDecisionTreesClassifier
 from jaxunc.streaming._in_memory import table_of_columns, table_of_pandas
 from jaxunc.tables import Columns, Levels, encode_arrow, encode_instances, fit_columns
+from jaxunc.tables._cells import as_word
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
@@ -144,3 +147,9 @@ def test_a_classifier_of_dates():
         np.testing.assert_array_equal(model.predict({"d": day.astype(f"M8[{unit}]")}), wanted)
     found = ju.stream(model.bound_, {"d": day.astype("M8[s]")}, outputs=["class"])
     np.testing.assert_array_equal(np.concatenate([np.asarray(part["class"]) for part in found]), wanted)
+
+
+def test_equal_numbers_are_the_same_word():
+    for number in (7, 2**53 + 1, -(10**30)):
+        assert {as_word(kind(number)) for kind in (int, Decimal, Fraction)} == {str(number)}
+        assert as_word(Decimal(f"{number}.0")) == str(number)

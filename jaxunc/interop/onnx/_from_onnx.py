@@ -15,9 +15,9 @@ from .._documents import GIVEN, content_of, warn_if_newer
 from ._graph import SETS, SETTINGS
 from ._read_graph import OURS, Attributes, OnnxTrees, TreesInGraph, find_trees, read_ensemble, read_nodes, with_sets
 
-_LINKS = {"NONE": "identity", "LOGISTIC": "logistic", "SOFTMAX": "softmax"}
-_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
-_AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+_LINKS = {"NONE": "identity", "LOGISTIC": "logistic", "SOFTMAX": "softmax"}  # by post_transform
+_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")  # by `TreeEnsemble`'s numbers
+_AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")  # likewise
 _SETTINGS = {"averaged": False, "trees_per_stage": 0, "absent_is_missing": False, "spaces_are_underlines": False}
 """What our files say in `SETTINGS`, with the values for other files. A stage of 0 trees: their order tells its size."""
 
@@ -57,11 +57,8 @@ def from_onnx(model: Any) -> AdditiveTrees:
     ValueError
         If the file is damaged, or the graph holds what is not imported, which is named: other operators, several nodes
         of trees, smallest or largest values in place of sums, the transforms ``PROBIT`` and ``SOFTMAX_ZERO``. Also
-        where ONNX Runtime and the standard differ. These are two classes with weights for both and base values, or with
-        weights for the second alone. One regression target with a transform. One weight for two classes that is never
-        negative and goes through ``LOGISTIC``. A transform of the operator ``TreeEnsemble``. Leaves without weights for
-        one of two classes, or for a target with a base value. Also if `to_onnx` made the file from a forest: keep
-        forests by `jaxunc.save`.
+        where ONNX Runtime and the standard differ, for example about two classes with weights for both and base values.
+        Also if `to_onnx` made the file from a forest: keep forests by `jaxunc.save`.
 
     Warns
     -----
@@ -92,7 +89,7 @@ def from_onnx(model: Any) -> AdditiveTrees:
             "skl2onnx made the model and left out where missing values go: all go to the false branch. If the data "
             "have missing values, import the scikit-learn model itself by from_sklearn."
         )
-    n_features = graph.n_features or 1 + max(int(tree.feature.max()) for tree in trees)
+    n_features = graph.n_features or 1 + max(int(tree.feature.max()) for tree in trees)  # else as many as are tested
     n_outputs = len(sums.base)
     values = widen_values(sums.values, sums.outputs, n_outputs)
     check_number_of_columns(n_features)
@@ -116,19 +113,16 @@ def from_onnx(model: Any) -> AdditiveTrees:
 
 
 def _proto(model: Any) -> Any:
-    """Return the ``onnx.ModelProto`` that ``model`` is, or that is in the file whose path or bytes it is.
-
-    Errors are those of `from_onnx`.
-    """
-    given_bytes = isinstance(model, GIVEN)
-    if not given_bytes and type(model).__name__ != "ModelProto":
+    """Return ``model``, or the file whose path or bytes it is, as ``onnx.ModelProto``; errors are `from_onnx`'s."""
+    is_file = isinstance(model, GIVEN)
+    if not is_file and type(model).__name__ != "ModelProto":
         raise TypeError(f"model is a {type(model).__name__}; pass a path, bytes, or an onnx.ModelProto.")
     try:
         onnx: Any = import_module("onnx")
     except ImportError as error:
         needed = 'files of ONNX are read by the package onnx: pip install "jaxunc[onnx]".'
         raise ImportError(needed, name="onnx") from error
-    if not given_bytes:
+    if not is_file:
         return model
     try:
         return onnx.ModelProto.FromString(content_of(model))
@@ -169,13 +163,13 @@ def _name_of(number: int, names: tuple[str, ...]) -> str:
 
 
 def _read_metadata(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[str, ...] | None, dict[str, Any]]:
-    """Return (sums, names of columns or None, settings) of a file that `to_onnx` made, whose metadata are given.
+    """Return (sums, names of columns or None, settings) of a file that `to_onnx` made, from its metadata, by name.
 
-    ``properties`` are these metadata, by name. The sums are ``sums`` with the link and the class labels of the
-    metadata; settings have the names of `_SETTINGS`. A ValueError for a forest, and for damaged metadata.
+    The sums are ``sums`` with the link and the class labels of the metadata; settings have the names of `_SETTINGS`. A
+    ValueError for a forest, and for damaged metadata.
     """
     kind = properties.get("jaxunc.model")
-    if kind not in ("AdditiveTrees", "TreeEnsemble"):  # the second in files of before
+    if kind not in ("AdditiveTrees", "TreeEnsemble"):  # the second is its earlier name
         raise ValueError(
             f"the file holds a forest bound to {kind}, whose trees add up what the combiner lifted: no ensemble, and "
             "no counts. Keep forests by ju.save."
@@ -183,7 +177,7 @@ def _read_metadata(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tupl
     try:
         labels, names = (json.loads(properties.get(key, "null")) for key in ("class_labels", "feature_names"))
         labels, names = (None if words is None else tuple(words) for words in (labels, names))
-        if not all(isinstance(word, str | int | float) for words in (labels, names) for word in words or ()):
+        if not all(isinstance(word, str | int | float) for word in (*(labels or ()), *(names or ()))):
             raise ValueError("they hold other things than texts and numbers")
         settings = {**_SETTINGS, **json.loads(properties.get(SETTINGS, "{}"))}
         if any(type(settings[name]) is not type(default) for name, default in _SETTINGS.items()):
@@ -205,8 +199,8 @@ def _link(transform: str) -> str:
 def _regressor(attributes: Attributes, ensemble: OnnxTrees, base: np.ndarray, aggregate: str, transform: str) -> _Sums:
     """Return the sums of ``ensemble``, the trees of a regressor; a ValueError for what is not imported.
 
-    ``attributes`` are those of the trees' node. ``base`` has a number for each target, which is added to its sum, or is
-    empty. ``aggregate`` (such as "SUM") and ``transform`` (such as "NONE") are ONNX's names.
+    ``base`` has a number for each target, which is added to its sum, or is empty. ``aggregate`` (such as "SUM") and
+    ``transform`` (such as "NONE") are ONNX's names.
     """
     n_outputs = attributes.integer("n_targets", 1)
     link = _link(transform)
@@ -231,10 +225,7 @@ def _regressor(attributes: Attributes, ensemble: OnnxTrees, base: np.ndarray, ag
 
 
 def _classifier(attributes: Attributes, ensemble: OnnxTrees) -> _Sums:
-    """Return the sums and class labels of ``ensemble``, the trees of a classifier.
-
-    ``attributes`` are those of the trees' node. A ValueError for what is not imported.
-    """
+    """Return the sums of ``ensemble``, the trees of a classifier; a ValueError for what is not imported."""
     texts = attributes.texts("classlabels_strings")
     integers = attributes.ints("classlabels_int64s").tolist()
     labels = tuple(texts or integers)
@@ -268,8 +259,7 @@ def _one_weight(ensemble: OnnxTrees, base: np.ndarray, link: str, labels: tuple)
     """Return the sums of ``ensemble`` for two classes; its leaves have one weight each, for the second class.
 
     Weights are scores of this class if any is negative, else its probabilities. ``base`` has one number, which is added
-    to the sum, or is empty. ``link`` is applied to the sum, and ``labels`` are the two class labels. A ValueError for
-    what is not imported.
+    to the sum, or is empty. A ValueError for what is not imported.
     """
     class_index = int(ensemble.output[0])
     if class_index != 0 or len(base) > 1 or link == "softmax":
@@ -296,9 +286,8 @@ def _one_weight(ensemble: OnnxTrees, base: np.ndarray, link: str, labels: tuple)
 def _values(ensemble: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return (leaf values ``[nodes outputs of the tree]`` of each tree, outputs of each tree).
 
-    A tree's outputs are indices, below ``n_outputs``, of the sums that its leaves have weights for. ``ensemble`` has
-    the trees and the weights. A ValueError for other outputs, and for a leaf with two weights for one output. With a
-    single output also for a leaf without a weight.
+    A tree's outputs are indices, below ``n_outputs``, of the sums that its leaves have weights for. A ValueError for
+    other outputs, and for leaves with two weights for one output. If there is one output, also for leaves without.
     """
     if ensemble.output.min() < 0 or ensemble.output.max() >= n_outputs:
         raise ValueError(f"the ONNX trees have weights for outputs beyond {n_outputs}.")
@@ -332,10 +321,7 @@ def _outputs_without_weights(ensemble: OnnxTrees, n_outputs: int) -> list[int]:
 
 
 def _link_after(ensemble: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
-    """Return the one link that stands for the link of ``sums`` and the ``steps`` after the trees, such as "Softmax".
-
-    A ValueError if there is none. ``ensemble`` has the trees of the sums.
-    """
+    """Return the one link that does what the link of ``sums`` and then ``steps`` do; a ValueError if there is none."""
     link = sums.link
     has_several = len(sums.base) > 1
     for step in steps:
@@ -351,10 +337,7 @@ def _link_after(ensemble: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str
 
 
 def _adds_to_one(ensemble: OnnxTrees, sums: _Sums, link: str) -> bool:
-    """Return whether every instance's answers add to 1, and are not negative: an L1 norm does not change them.
-
-    Answers are the ``sums`` of the trees in ``ensemble``, after ``link``.
-    """
+    """Return whether every instance's answers, ``sums`` after ``link``, are at least 0 and add to 1 (up to 1e-5)."""
     if link in ("softmax", "one-vs-rest") or (link == "logistic" and sums.class_labels is not None):
         return True
     # Leaves of one tree must have the same total. So the sums have one, too, whichever leaves an instance reaches.

@@ -1,9 +1,9 @@
 """An ONNX graph in the making (`Graph`): nodes, known by the names of their outputs, and constants; and trees as nodes.
 
-`add_trees` adds one node, which sums any number of planes of leaf statistics in double precision. ONNX's trees compare
-with one number. So tests of sets of intervals become columns of 0 and 1 behind the instances (`_append_sides`). The
-bounds of a column's sets cut its numbers into pieces. A small tree finds an instance's piece, and a table has the side
-of each set on which a piece lies. So no node of a forest is copied, however many intervals a set has.
+`add_trees` adds one node, which sums planes, one number of each leaf, in double precision. ONNX's trees compare with
+one number. So tests of sets of intervals become columns of 0 and 1 behind the instances (`_append_sides`). The bounds
+of a column's sets cut its numbers into pieces. A small tree finds an instance's piece, and a table has the side of each
+set on which a piece lies. So no node of a forest is copied, however many intervals a set has.
 """
 
 import json
@@ -20,7 +20,7 @@ from .._exported import PlainNodes, PlainSet, plain_nodes
 
 ML = "ai.onnx.ml"
 OPSETS = {"": 18, ML: 3}  # versions of the operators: the oldest that have what is needed, for old runtimes
-IR_VERSION = 8
+IR_VERSION = 8  # of the file format
 TYPES = {"float32": 1, "int32": 6, "int64": 7, "bool": 9, "float64": 11, "uint64": 13}  # ONNX's numbers of types
 SETTINGS = "jaxunc.settings"  # the entry of the metadata that holds what else `AdditiveTrees` are, as JSON
 LARGEST = 2**31 - 2**20  # bytes that a file of protocol buffers may have, less some for what is around the nodes
@@ -101,13 +101,13 @@ class Graph:
 
     def _reaching(self, outputs: Any) -> tuple[list[Any], list[Any]]:
         """Return (nodes, constants) of the graph that are needed for the values named ``outputs``, in their order."""
-        needed = set(outputs)
+        needed_names = set(outputs)
         nodes = []
         for node in reversed(self._nodes):
-            if needed & set(node.output):
+            if needed_names & set(node.output):
                 nodes.append(node)
-                needed |= set(node.input)
-        constants = [constant for constant in self._constants.values() if constant.name in needed]
+                needed_names |= set(node.input)
+        constants = [constant for constant in self._constants.values() if constant.name in needed_names]
         return nodes[::-1], constants
 
     def _name(self) -> str:
@@ -131,21 +131,19 @@ def add_trees(
     ``instances`` is the name of the instances, double. Leaves have ``values [trees nodes planes]``, float64: each plane
     of a tree is added to the sum whose index is in ``target [trees planes]``. ``base [sums]`` is added to the sums, 0
     if it is None. A sum is rounded once. Planes that are 0 in all leaves of a tree are left out of this tree, unless
-    ``all_kept``.
-
-    A ValueError if the file would be too large for ONNX.
+    ``all_kept``. A ValueError if the file would be too large for ONNX.
     """
     nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
-    # Whether a node is a leaf, and its number in the file, both ``[trees nodes]``.
+    # As arrays [trees nodes]: whether a node is a leaf that is used, and its number in the file.
     is_leaf = np.zeros(values.shape[:2], bool)
     is_leaf[nodes.tree, nodes.node] = ~nodes.inner
     node_number = np.zeros(values.shape[:2], np.int64)
     node_number[nodes.tree, nodes.node] = nodes.number
-    # A weight is the number that a leaf adds to a sum. ``has_weight [trees planes]``: which planes have weights.
+    # A weight is the number that a leaf adds to a sum: which planes of each tree have weights, [trees planes].
     has_weight = np.any((values != 0) & is_leaf[..., None], axis=1) | all_kept
     has_weight[:, 0] |= ~has_weight.any(axis=1)  # every leaf needs a weight
-    tree, node, column = np.nonzero(is_leaf[..., None] & has_weight[:, None])
-    n_bytes = _NODE * len(nodes.node) + _WEIGHT * len(column) + _size_of_sides(nodes.sets)
+    tree, node, plane = np.nonzero(is_leaf[..., None] & has_weight[:, None])
+    n_bytes = _NODE * len(nodes.node) + _WEIGHT * len(plane) + _size_of_sides(nodes.sets)
     if n_bytes > LARGEST:
         raise ValueError(
             f"the model would take {n_bytes / 1e9:.1f} GB, and a file of ONNX holds two. Export fewer trees, smaller "
@@ -161,9 +159,9 @@ def add_trees(
         "nodes_missing_value_tracks_true": nodes.missing_left,
         "target_treeids": tree,
         "target_nodeids": node_number[tree, node],
-        "target_ids": target[tree, column],
+        "target_ids": target[tree, plane],
     }
-    numbers = {"nodes_values": np.where(nodes.inner, nodes.value, 0.0), "target_weights": values[tree, node, column]}
+    numbers = {"nodes_values": np.where(nodes.inner, nodes.value, 0.0), "target_weights": values[tree, node, plane]}
     if base is not None:
         numbers["base_values"] = base
     attributes: dict[str, Any] = {name: ids.astype(np.int64).tolist() for name, ids in integers.items()}
@@ -203,10 +201,10 @@ def pieces_of(values: np.ndarray, n_trees: int) -> list[np.ndarray]:
 
 def _size_of_sides(sets: Sequence[PlainSet]) -> int:
     """Return about how many bytes in the file the columns of `_append_sides` take, one for each of ``sets``."""
-    total = sum(30 * len(plain_set.upper) for plain_set in sets)  # a bound as text in the metadata
+    total = sum(30 * len(plain_set.upper) for plain_set in sets)  # a bound takes up to 30 bytes in the metadata
     for column_sets in _by_column(sets).values():
-        n_pieces = len(_bounds(column_sets)) + 2
-        total += n_pieces * (2 * _NODE + len(column_sets))
+        n_pieces = len(_bounds(column_sets)) + 2  # with that above all bounds, and that of missing values
+        total += n_pieces * (2 * _NODE + len(column_sets))  # for a piece a leaf, a test, and a bool for each set
     return total
 
 
@@ -214,13 +212,13 @@ def _append_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: i
     """Append a column to the instances for each set that ``nodes`` test; return (name of all columns, new nodes).
 
     A set's column is 0 for instances that go left at its tests, and 1 for others. The new nodes test these columns in
-    place of sets. ``instances`` is the name in the graph of the instances, which have ``n_features`` columns.
+    place of sets. ``instances`` is the instances' name in the graph.
     """
     if not nodes.sets:
         return instances, nodes
     sets_by_column = _by_column(nodes.sets)
     bounds = [_bounds(sets) for sets in sets_by_column.values()]
-    pieces = graph.cast(_pieces(graph, instances, list(sets_by_column), bounds), np.int64)
+    pieces = graph.cast(_pieces(graph, instances, list(sets_by_column), bounds), np.int64)  # [instances tested columns]
     sides = []  # for each tested column the name of its sets' columns
     order = []  # the sets in the order of their columns, as positions in ``nodes.sets``
     for i, (sets, column_bounds) in enumerate(zip(sets_by_column.values(), bounds, strict=True)):
@@ -229,12 +227,12 @@ def _append_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: i
         # Bools take a byte in the file; runtimes cast this constant once.
         side_of_piece = graph.cast(graph.constant(goes_right), np.float64)
         sides.append(graph.node("Gather", side_of_piece, piece, axis=0))
-        order += sets
+        order += list(sets)
     ordered_sets = [nodes.sets[k] for k in order]
     described_sets = [[s.feature, s.first_left, s.missing_left, *s.upper.tolist()] for s in ordered_sets]
     graph.properties[SETS] = json.dumps(described_sets)
     tests_set = nodes.of_set >= 0
-    column_of_set = n_features + np.argsort(order)
+    column_of_set = n_features + np.argsort(order)  # the argsort of an order is the position of each set in it
     new_nodes = nodes._replace(
         feature=np.where(tests_set, column_of_set[nodes.of_set], nodes.feature),
         value=np.where(tests_set, 0.5, nodes.value),  # between the sides 0 and 1
@@ -266,9 +264,8 @@ def _goes_right(plain_set: PlainSet, bounds: np.ndarray) -> np.ndarray:
 
 
 def _pieces(graph: Graph, instances: str, features: list[int], bounds: list[np.ndarray]) -> str:
-    """Add a node that numbers the pieces of columns; return the name of its output ``[instances features]``.
+    """Add a node that finds instances' pieces (`_piece_tree`); return the name of its output ``[instances features]``.
 
-    The entry of an instance is the number of the piece in which its value of the column lies (`_piece_tree`).
     ``features`` are the columns, and ``bounds`` has an array for each, which cuts its numbers into pieces.
     """
     piece_trees = [_piece_tree(t, j, ends) for t, (j, ends) in enumerate(zip(features, bounds, strict=True))]

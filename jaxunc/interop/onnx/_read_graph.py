@@ -1,7 +1,6 @@
 """What an ONNX graph holds: its node of trees, what its data are, what becomes of its scores; and the trees themselves.
 
-`find_trees` finds the node and what is around it. `read_nodes` reads the trees of the older two operators,
-`read_ensemble` those of ``TreeEnsemble``. `with_sets` restores the sets in trees of files that `to_onnx` made.
+`read_nodes` reads the trees of the older two operators, `read_ensemble` those of ``TreeEnsemble``.
 """
 
 import json
@@ -30,7 +29,7 @@ from ._graph import SETS
 OPERATORS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble")
 OURS = "jaxunc"  # the producer of files that `to_onnx` makes
 _FLOAT, _DOUBLE = 1, 11  # ONNX's numbers of types
-_INTS = (2, 3, 4, 5, 6, 7, 12, 13)
+_INTS = (2, 3, 4, 5, 6, 7, 12, 13)  # likewise
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _COMPARE = np.array([AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET])  # by a mode's number: as in `_MODES`
 _SET_MODE = 6  # the number of a test of a set, which only ``TreeEnsemble`` has
@@ -56,10 +55,7 @@ class Attributes:
         self._by_name = {attribute.name: attribute for attribute in node.attribute}  # objects of ONNX
 
     def _read(self, name: str, kind: str, field: str, default: Any) -> Any:
-        """Return the value of the attribute ``name``, which is in its ``field``; ``default`` if there is none.
-
-        A ValueError if its type is not ``kind``.
-        """
+        """Return the ``field`` of the attribute ``name``, of the type ``kind``; ``default`` without the attribute."""
         attribute = self._by_name.get(name)
         if attribute is None:
             return default
@@ -99,10 +95,9 @@ class Attributes:
 def _array(name: str, tensor: Any) -> np.ndarray:
     """Return ``tensor``, the value of the attribute ``name``, as an array.
 
-    A ValueError unless it has one axis of numbers, which are not in another file.
+    A ValueError unless it has one axis of numbers, and if they are in another file.
     """
     numpy_helper: Any = import_module("onnx.numpy_helper")
-
     if tensor.data_location == tensor.EXTERNAL or tensor.external_data:
         raise ValueError(
             f"the model keeps its attribute {name} in another file, which is not read; write it into one file by "
@@ -159,10 +154,7 @@ def find_trees(model: Any) -> TreesInGraph:
 
 
 def _check_texts(model: Any) -> None:
-    """Raise a ValueError if a name in ``model``, a ``ModelProto``, is not text.
-
-    protobuf returns a name that is not UTF-8 as bytes.
-    """
+    """Raise a ValueError if a name in ``model``, a ``ModelProto``, is not UTF-8, which protobuf returns as bytes."""
     graph = model.graph
     named = [*graph.node, *graph.input, *graph.output, *(entry for node in graph.node for entry in node.attribute)]
     texts = [model.producer_name, *(entry.domain for entry in model.opset_import), *(entry.name for entry in named)]
@@ -173,10 +165,9 @@ def _check_texts(model: Any) -> None:
 
 
 def _read_input(graph: Any, node: Any, allowed: tuple[str, ...]) -> tuple[bool, int | None]:
-    """Return (whether the trees of ``node`` compare float64, number of columns of the ``graph``'s input).
+    """Return (whether the trees of ``node`` compare float64, number of columns of the ``graph``'s input or None).
 
-    The number is None if the file does not tell it. A ValueError if an operator that is not among ``allowed`` stands
-    between the input and the node, or the input does not hold numbers.
+    A ValueError for operators between these that are not ``allowed``, and for an input that does not hold numbers.
     """
     producer_of = {output: producer for producer in graph.node for output in producer.output}
     # From the node of trees back to the input. A damaged graph may go in circles, so that the steps are limited.
@@ -212,9 +203,8 @@ def _target(cast: Any) -> int:
 def _find_steps(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) -> tuple[str, ...]:
     """Return the operators that scores go through between the trees and the graph's outputs, such as ("Softmax",).
 
-    A norm stands for its operator ("L1"). ``trees`` is the node of trees, and ``labels`` and ``scores`` are the names
-    of its outputs, None without them. ``opset`` is the version of ONNX's operators. A ValueError for operators that are
-    not imported, and if outputs of the graph differ in these steps.
+    For a norm this is its kind ("L1"). ``labels`` and ``scores`` are the names of the outputs of ``trees``, the node,
+    None without them. A ValueError for operators that are not imported, and if the graph's outputs differ in them.
     """
     # The steps to each value that scores lead to; None for values that labels lead to.
     steps_to: dict[str, tuple[str, ...] | None] = {}
@@ -234,10 +224,10 @@ def _find_steps(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) ->
         elif node.op_type not in ("Identity", "Cast"):
             raise _not_imported(node)
         steps_to[node.output[0]] = steps
-    reached = {steps_to[output.name] for output in graph.output if output.name in steps_to}
-    if not reached:
+    steps_of_outputs = {steps_to[output.name] for output in graph.output if output.name in steps_to}
+    if not steps_of_outputs:
         raise ValueError("the ONNX graph has no output that its trees lead to. Is the file whole?")
-    steps_of_scores = [steps for steps in reached if steps is not None]
+    steps_of_scores = [steps for steps in steps_of_outputs if steps is not None]
     if len(steps_of_scores) > 1:
         raise ValueError(f"the ONNX graph has outputs of several kinds, {sorted(map(str, steps_of_scores))}; keep one.")
     return steps_of_scores[0] if steps_of_scores else ()
@@ -246,7 +236,7 @@ def _find_steps(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) ->
 def _after_scores(node: Any, steps: tuple[str, ...], opset: int) -> tuple[str, ...]:
     """Return the steps to the output of ``node``: ``steps``, those to its input, and the node's own if it computes.
 
-    ``opset`` is the version of ONNX's operators. A ValueError for operators that are not imported.
+    A ValueError for operators that are not imported; ``opset`` is their version.
     """
     name = node.op_type
     attributes = Attributes(node)
@@ -255,7 +245,8 @@ def _after_scores(node: Any, steps: tuple[str, ...], opset: int) -> tuple[str, .
     if name in ("Sigmoid", "Exp"):
         return (*steps, name)
     last_axes = (-1, 1)  # scores are [instances outputs]
-    if name == "Softmax" and attributes.integer("axis", -1 if opset >= 13 else 1) in last_axes:
+    default_axis = -1 if opset >= 13 else 1
+    if name == "Softmax" and attributes.integer("axis", default_axis) in last_axes:
         return (*steps, name)
     if name == "Normalizer":
         return (*steps, attributes.text("norm", "MAX"))
@@ -284,8 +275,8 @@ class OnnxTrees(NamedTuple):
 def read_nodes(attributes: Attributes, weights: str) -> OnnxTrees:
     """Return the trees of a ``TreeEnsembleClassifier`` or ``TreeEnsembleRegressor`` with these ``attributes``.
 
-    ``weights`` is how names of attributes of weights begin: "class" for a classifier, "target" for a regressor. A
-    ValueError if lists differ in length, or name nodes that there are not.
+    Attributes about weights have names that begin with ``weights``: "class" for a classifier, "target" for a regressor.
+    A ValueError if lists differ in length, or name nodes that there are not.
     """
     tree_id = attributes.ints("nodes_treeids")
     node_id = attributes.ints("nodes_nodeids")
@@ -354,10 +345,7 @@ def _sort_by_tree(of_tree: np.ndarray, n_trees: int) -> tuple[np.ndarray, list[i
 
 
 def _comparisons(modes: np.ndarray) -> np.ndarray:
-    """Return how each node compares, such as `AT_MOST`; -1 for leaves. A ValueError for modes that are not imported.
-
-    ``modes`` has the texts of ``nodes_modes``.
-    """
+    """Return how each node compares, such as `AT_MOST`, -1 for leaves; a ValueError for ``modes`` that are unknown."""
     compare = np.full(len(modes), -1)
     for i, mode in enumerate(_MODES):
         compare[modes == mode] = _COMPARE[i]
@@ -367,10 +355,7 @@ def _comparisons(modes: np.ndarray) -> np.ndarray:
 
 
 class _NodeSearch:
-    """A search for nodes in a file's lists, by the index of their tree and their number in the tree.
-
-    ``of_tree`` and ``node_id`` have these two for each node. A ValueError if two nodes have the same.
-    """
+    """A search for nodes by tree (``of_tree``) and number in it (``node_id``); a ValueError if two have the same."""
 
     def __init__(self, of_tree: np.ndarray, node_id: np.ndarray):
         self._order = np.lexsort((node_id, of_tree))
@@ -381,10 +366,7 @@ class _NodeSearch:
         self._distinct = np.unique(node_id)
 
     def index(self, tree: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the position in the file's lists of each node with the tree ``tree`` and the number ``node``.
-
-        A ValueError if one is not there.
-        """
+        """Return the position in the file's lists of each node with these numbers; a ValueError if one is not there."""
         # Pairs of tree and node as one integer. Ranks stand for the numbers of nodes, which may be too large.
         n_ids = len(self._distinct)
         pair_keys = self._tree * n_ids + np.searchsorted(self._distinct, self._node)
@@ -465,9 +447,9 @@ def read_ensemble(attributes: Attributes) -> OnnxTrees:
 def _walk(root: int, sides: list, seen: np.ndarray) -> tuple[list, list, list, list]:
     """Return (inner nodes of the tree of ``root``, left child of each, right child of each, leaves of the tree).
 
-    Nodes and leaves are positions in the file's lists. Children are numbers in the tree: positions among its inner
-    nodes, and behind these its leaves. ``sides`` has for left and right (each node's child, whether that is a leaf).
-    ``seen`` tells which nodes belong to earlier trees; this tree's are marked there. A ValueError if it shares one.
+    Nodes and leaves are positions in the file's lists. Children are indices in the tree: its inner nodes come first,
+    then its leaves. ``sides`` has for left and right (each node's child, whether that is a leaf). ``seen`` marks nodes
+    of earlier trees, and then this tree's, too. A ValueError if they share one.
     """
     inner = [root]
     leaves = []
@@ -499,8 +481,7 @@ def _pad(array: np.ndarray, length: int, value: int = 0) -> np.ndarray:
 def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     """Return {node: the set that it tests} for nodes of a ``TreeEnsemble`` whose ``modes [nodes]`` are tests of sets.
 
-    A set is (first numbers, ends) of intervals, of one number each. A ValueError unless ``attributes`` have a set for
-    each of these nodes.
+    A set is (first numbers, ends) of intervals of one number each. A ValueError unless each of these nodes has one.
     """
     nodes = np.flatnonzero(modes == _SET_MODE).tolist()
     values = attributes.tensor("membership_values")
@@ -520,10 +501,9 @@ def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.nd
 
 
 def with_sets(trees: Sequence[ComparingTree], n_features: int, document: str) -> list[ComparingTree]:
-    """Return ``trees`` that test sets again, in place of the columns that `to_onnx` appended for sets.
+    """Return ``trees`` that test sets again, in place of the columns that `to_onnx` appended behind ``n_features``.
 
-    The data have ``n_features`` columns; appended ones lie behind these. ``document`` has the sets, as JSON of the
-    file's metadata. A ValueError if they do not fit the trees.
+    ``document`` has the sets, as JSON of the file's metadata. A ValueError if they do not fit the trees.
     """
     sets = _read_sets(document, n_features)
     return [_restore_set_tests(tree, n_features, sets) for tree in trees]
@@ -552,8 +532,7 @@ def _read_sets(document: str, n_features: int) -> list[PlainSet]:
 def _restore_set_tests(tree: ComparingTree, n_features: int, sets: list[PlainSet]) -> ComparingTree:
     """Return ``tree`` with tests of ``sets`` in place of tests of the columns that `to_onnx` appended.
 
-    The appended column ``n_features + k`` is for the set k. A ValueError if a node tests it otherwise than `to_onnx`
-    does.
+    Column ``n_features + k`` is for the set k. A ValueError if a node tests it otherwise than `to_onnx` does.
     """
     indices = np.flatnonzero((tree.left >= 0) & (tree.feature >= n_features))
     set_index = tree.feature[indices] - n_features

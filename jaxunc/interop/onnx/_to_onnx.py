@@ -131,10 +131,7 @@ class ExactSum(TwoFloat):
 
 
 def _of_combiner(graph: Graph, bound: ReadOuts) -> Any:
-    """Return the ONNX model of ``bound``, a bound forest, whose nodes are added to ``graph``.
-
-    It sums what leaves hold over the trees. Then it computes the combiner's ``finish``.
-    """
+    """Return the ONNX model of ``bound``, a bound forest: sums over the trees, then the combiner's ``finish``."""
     forest, combiner = bound.forest, bound.combiner
     stat, values = _sum_trees(graph, _instances(graph, forest.trees), forest, combiner)
     names = []  # of the outputs; `finish` fills both lists when it is traced
@@ -153,10 +150,9 @@ def _of_combiner(graph: Graph, bound: ReadOuts) -> Any:
 
 
 def _of_sums(graph: Graph, model: OfSums) -> Any:
-    """Return the ONNX model of ``model``, whose nodes are added to ``graph``.
+    """Return the ONNX model of ``model``: sums over the trees of its bound forests, then its answer of these sums.
 
-    It sums what leaves hold over the trees, for each of the model's bound forests. Then it computes the model's answer
-    of these sums, in double precision.
+    The answer is computed in double precision.
     """
     forest = model.parts[0].forest
     instances = _instances(graph, forest.trees)
@@ -180,16 +176,14 @@ def _sum_trees(
 ) -> tuple[PyTree, list[Value]]:
     """Add a node to ``graph`` that sums, over the trees, what ``combiner`` lifts from leaves; return (shapes, values).
 
-    Values are the arrays of the merged statistic, as values of the graph. Shapes are a pytree, the statistic of one
-    instance. ``instances`` is the name of the instances, double. A ValueError if a merge is not a sum; with ``by_tree``
-    the merge "collect" is allowed, too: a sum for each tree.
+    Values are the arrays of the merged statistic, as values of the graph; shapes are the statistic of one instance. A
+    ValueError if a merge is not a sum; with ``by_tree`` the merge "collect" is allowed, too: a sum for each tree.
     """
     table = leaf_table(forest, combiner)
     arrays, structure = jax.tree.flatten(table)
     kinds = merge_kinds(combiner.merge, table)
     paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(table)]
-    # By the index of an array of the statistic: its pieces ``[trees nodes planes]``, whose sums are exact.
-    pieces_of_array = {}
+    pieces_of_array = {}  # by the array's index: pieces ``[trees nodes planes]``, each with sums of its own
     for i, (array, kind) in enumerate(zip(arrays, kinds, strict=True)):
         if array.ndim == 1:  # a number for each tree, which needs no walk
             continue
@@ -198,7 +192,7 @@ def _sum_trees(
                 f"{type(combiner).__name__} merges its statistic{paths[i]} by {kind!r}, which sums over trees cannot "
                 "say. Export a combiner whose merges are sums, or take bound.export(), which needs JAX where it runs."
             )
-        values = np.asarray(array, np.float64).reshape(*array.shape[:2], -1)
+        values = np.asarray(array, np.float64).reshape(*array.shape[:2], -1)  # [trees nodes planes]
         if kind != "exact_sum" and array.dtype == np.float32:
             pieces_of_array[i] = [values]  # a float32 sum in ONNX is rounded once, as ours is
         else:
@@ -233,8 +227,8 @@ def _sum_trees(
 def _sums_of_planes(pieces: list[np.ndarray], kinds: list[str], n_trees: int) -> np.ndarray:
     """Return the index of the sum that each plane of each tree is added to, ``[trees planes]``.
 
-    Planes are those of ``pieces [trees nodes planes]``, side by side; ``kinds`` are their merges. Trees add a plane to
-    the same sum, but for the merge "collect", where each of the ``n_trees`` has a sum of its own.
+    Planes are those of ``pieces [trees nodes planes]``, side by side; ``kinds`` are the pieces' merges. All trees add a
+    plane to the same sum, but for the merge "collect", where each tree has a sum of its own.
     """
     target = []
     next_sum = 0
@@ -260,10 +254,10 @@ def _shape(value: Any) -> jax.ShapeDtypeStruct:
 def _of_pieces(graph: Graph, names: list[str], kind: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     """Add nodes to ``graph`` that add up an array's pieces; return the array, as `Rows` of ``shape`` and ``dtype``.
 
-    The pieces are the tensors ``names``. ``kind`` is the array's merge: for "exact_sum" return an `ExactSum` of `Rows`,
-    which holds what rounding to ``dtype`` leaves.
+    The pieces are the tensors ``names``. For the merge (``kind``) "exact_sum" return an `ExactSum` of `Rows`, which
+    holds what rounding to ``dtype`` leaves.
     """
-    # Such an array of floats was not cut in pieces (`_sum_trees`), and small integers are one piece, too.
+    # Float32 arrays are a single piece (`_sum_trees`), and so are small integers.
     if kind != "exact_sum" and dtype == np.float32:
         return Rows(names[0], shape, dtype)
     total = graph.cast(names[0], np.float64)
@@ -277,9 +271,9 @@ def _of_pieces(graph: Graph, names: list[str], kind: str, shape: tuple[int, ...]
 
 
 def _of_numbers(values: np.ndarray, kind: str, dtype: np.dtype) -> Any:
-    """Return ``values [trees]``, numbers of trees, merged by ``kind``: an array of ``dtype`` without axes.
+    """Return ``values [trees]``, merged by ``kind``, as an array of ``dtype`` without axes, the same for all instances.
 
-    For "exact_sum" return an `ExactSum` of two such arrays. Both are the same for all instances.
+    For "exact_sum" return an `ExactSum` of two such arrays.
     """
     if kind in ("min", "max"):
         return np.asarray(getattr(values, kind)(), dtype)
@@ -291,10 +285,9 @@ def _of_numbers(values: np.ndarray, kind: str, dtype: np.dtype) -> Any:
 
 
 def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any, bool]]:
-    """Yield (name, value, whether it is the index of a class) of each output that ``answer`` has.
+    """Yield (name, value, whether it is the index of a class) of each output of a combiner's ``answer``.
 
-    ``answer`` is a combiner's answer to one instance. Names begin with ``prefix``. If it is a dict of answers, their
-    outputs have the key and a dot before their names.
+    Names begin with ``prefix``. In a dict of answers they have the key and a dot before them.
     """
     if isinstance(answer, dict):
         for name, named_answer in answer.items():
@@ -322,10 +315,7 @@ def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any, bool]]:
 
 
 def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
-    """Return the ONNX model of additive trees, ``model``, whose nodes are added to ``graph``.
-
-    Its outputs are those that `to_onnx` lists.
-    """
+    """Return the ONNX model of additive trees, ``model``, with the outputs that `to_onnx` lists."""
     values = np.asarray(model.values, np.float64)
     base = np.asarray(model.base, np.float64)
     n_classes = None if model.class_labels is None else len(model.class_labels)
@@ -356,10 +346,9 @@ def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
 
 
 def _instances(graph: Graph, trees: Trees) -> str:
-    """Return the name in ``graph`` of the instances as double: of the input, or of a node that casts it.
+    """Return the name in ``graph`` of the instances as double: the input, or its cast, which changes no number.
 
-    The input is double if columns of ``trees`` have cuts. A cast changes neither the order of values nor which are
-    missing.
+    The input is double if columns of ``trees`` have cuts.
     """
     return graph.cast(INPUT, np.float64) if trees.columns.cuts is None else INPUT
 
@@ -375,8 +364,8 @@ def _model(
 ) -> Any:
     """Return the ``ModelProto`` of ``graph``; its outputs are ``answers``, values of the graph by their names.
 
-    Answers in ``label_names`` are indices of classes: the output has the classes' ``labels``. ``what`` is the kind of
-    model, which the metadata name, with ``columns`` and ``labels``. A ValueError for an `Unknown` answer.
+    For those in ``label_names``, indices of classes, the output has the classes' ``labels``. The metadata say ``what``
+    the model is, and describe ``columns`` and ``labels``. A ValueError for an `Unknown` answer.
     """
     outputs: dict[str, tuple[Any, tuple[int, ...]]] = {}
     for name, value in answers.items():
@@ -391,7 +380,7 @@ def _model(
             graph.node("Gather", graph.constant(array), graph.node("Squeeze", rows, graph.constant([1])), output=name)
             outputs[name] = ("str" if array.dtype.kind == "U" else array.dtype.name, ())
             continue
-        shape = (-1,) if value.shape == () else (0, *value.shape)
+        shape = (-1,) if value.shape == () else (0, *value.shape)  # 0: the number of instances, as it is
         graph.node("Reshape", rows, graph.constant(np.array(shape, np.int64)), output=name)
         outputs[name] = (np.dtype(value.dtype).name, tuple(value.shape))
     description = describe(columns, labels)

@@ -41,26 +41,26 @@ class Unknown(NamedTuple):
 
 Value = Rows | Unknown | np.ndarray  # the last is the same for all instances
 
-_SAME = ("stop_gradient", "optimization_barrier", "copy", "copy_p")
+_SAME = ("stop_gradient", "optimization_barrier", "copy", "copy_p")  # operators that return their operands
 _MOVING: dict[str, tuple[int, ...] | None] = {
     **dict.fromkeys(("broadcast_in_dim", "reshape", "squeeze", "expand_dims", "rev", "transpose", "slice"), (0,)),
     **dict.fromkeys(("gather", "dynamic_slice", "split"), (0,)),
     "scatter": (0, 2), "concatenate": None, "stack": None, "pad": None,
 }  # fmt: skip
 """Operators that only move entries, with the operands that are moved (None: all); other operands must not be `Rows`."""
-_ALIKE = {
+_ALIKE = {  # operators that ONNX has, too, which take operands entry by entry
     "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow", "max": "Max", "min": "Min",
     "neg": "Neg", "abs": "Abs", "sign": "Sign", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "tanh": "Tanh",
     "floor": "Floor", "ceil": "Ceil",
     "eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual",
     "and": "And", "or": "Or", "not": "Not", "xor": "Xor",
 }  # fmt: skip
-_REDUCING = {
+_REDUCING = {  # operators that reduce over axes; "reduce" only where it is a sum in order
     "reduce_sum": "ReduceSum", "reduce_max": "ReduceMax", "reduce_min": "ReduceMin", "reduce_prod": "ReduceProd",
     "reduce_and": "ReduceMin", "reduce_or": "ReduceMax", "argmax": "ArgMax", "argmin": "ArgMin", "reduce": "CumSum",
 }  # fmt: skip
 _LOGICAL = ("and", "or", "not", "xor")
-_LOOPS = ("scan", "while", "reduce")
+_LOOPS = ("scan", "while", "reduce")  # operators that run their program several times
 
 
 def translate(graph: Graph, program: ClosedJaxpr, values: Sequence[Value]) -> list[Value]:
@@ -90,10 +90,9 @@ def _run(graph: Graph, program: Jaxpr, constants: Sequence[Value], values: Seque
 
 
 def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
-    """Translate ``equation`` for ``operands``, the values of its inputs; return the values of its outputs.
+    """Translate ``equation``; return the values of its outputs, `Unknown` if an operand is, or ONNX has no operator.
 
-    Operands that are all arrays are computed at once, without nodes in ``graph``. The program of an equation that calls
-    one is translated. Outputs are `Unknown` if an operand is, or if ONNX has no operator.
+    If all ``operands`` are arrays, results are computed at once, without nodes in ``graph``.
     """
     name = equation.primitive.name
     outputs = [variable.aval for variable in equation.outvars]
@@ -101,6 +100,7 @@ def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
     if unknown is not None:
         return [unknown] * len(outputs)
     inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
+    # The equation calls a program with its operands, as jit and custom derivatives do.
     if isinstance(inner, ClosedJaxpr) and len(inner.jaxpr.invars) == len(operands) and name not in _LOOPS:
         return translate(graph, inner, operands)
     if all(isinstance(operand, np.ndarray) for operand in operands):
@@ -120,10 +120,7 @@ def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
 
 
 def _evaluate(equation: Any, operands: Sequence[Any], **changed: Any) -> list[Any]:
-    """Return the results of an equation's operator for ``operands``, all arrays, as arrays.
-
-    ``changed`` are parameters of the operator, in place of those of the equation.
-    """
+    """Return the results of the equation's operator for ``operands``, all arrays; ``changed`` are other parameters."""
     results = equation.primitive.bind(*map(jnp.asarray, operands), **equation.params | changed)
     if not equation.primitive.multiple_results:
         results = [results]
@@ -160,7 +157,7 @@ def _pick(graph: Graph, name: str, indices: np.ndarray, among: int = -1) -> str:
     """Return the name in ``graph`` of a tensor of the columns ``indices`` of the tensor ``name``.
 
     Indices of two axes, ``[others chosen]``, give a tensor of three, ``[instances others chosen]``. If the indices are
-    those of all columns in order, of which there are ``among``, the name is ``name`` itself.
+    those of all ``among`` columns, in order, the name is ``name`` itself.
     """
     if np.array_equal(indices, np.arange(among)):
         return name
@@ -170,8 +167,7 @@ def _pick(graph: Graph, name: str, indices: np.ndarray, among: int = -1) -> str:
 def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
     """Translate an ``equation`` that only moves entries of its ``operands``; return its outputs' values in ``graph``.
 
-    Entries are numbered, and the operator is applied to the numbers: so each entry of a result is known by its number.
-    None if a result has entries that are of no operand.
+    The operator is applied to the entries' numbers, which tell where each entry goes. None for entries of no operand.
     """
     positions = _MOVING[equation.primitive.name] or range(len(operands))  # of the operands that are moved
     if any(isinstance(operand, Rows) for i, operand in enumerate(operands) if i not in positions):
@@ -183,24 +179,24 @@ def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | Non
         size = operands[i].size
         entry_numbers[i] = np.arange(n_entries, n_entries + size, dtype=np.int32).reshape(operands[i].shape)
         n_entries += size
+    # Without a value to fill in, JAX fills in the least integer for what lies outside of an operand.
     changed = {"fill_value": None} if "fill_value" in equation.params else {}
     indices = _evaluate(equation, entry_numbers, **changed)
-    if any(result.size and result.min() < 0 for result in indices):  # what lies outside of the operand
+    if any(result.size and result.min() < 0 for result in indices):
         return None
-    moved = [operands[i] for i in positions]
-    first = next(operand for operand in moved if isinstance(operand, Rows))
-    name = first.name
-    if len(moved) > 1:
-        name = graph.node("Concat", *(expand(graph, operand, first.name) for operand in moved), axis=1)
-    return [Rows(_pick(graph, name, result.ravel(), n_entries), result.shape, first.dtype) for result in indices]
+    moved_operands = [operands[i] for i in positions]
+    first_rows = next(operand for operand in moved_operands if isinstance(operand, Rows))
+    name = first_rows.name
+    if len(moved_operands) > 1:
+        name = graph.node("Concat", *(expand(graph, operand, first_rows.name) for operand in moved_operands), axis=1)
+    return [Rows(_pick(graph, name, result.ravel(), n_entries), result.shape, first_rows.dtype) for result in indices]
 
 
 def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
     """Translate an ``equation`` that looks up entries of an operand of one axis, at an index that instances differ in.
 
-    ``operands`` are the operand and the index. Return the output's value in ``graph``; None if the equation is no such
-    ``gather`` or ``dynamic_slice``. An index out of range: ONNX's run of a ``gather`` fails; a ``dynamic_slice`` takes
-    the nearest end.
+    Return the output's value in ``graph``; None if the equation is no such ``gather`` or ``dynamic_slice``. For an
+    index out of range ONNX's run of a ``gather`` fails; a ``dynamic_slice`` takes the nearest end.
     """
     primitive = equation.primitive.name
     output = equation.outvars[0].aval
@@ -225,16 +221,16 @@ def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | 
 def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Value] | None:
     """Translate an ``equation`` that reduces ``operand`` over axes; return the result's value in ``graph``.
 
-    ``output`` has the shape and the dtype of the result. None if the operand is empty, or ONNX lacks the dtype.
+    ``output`` is its shape and dtype. None if the operand is empty, or ONNX lacks the dtype.
     """
     name = equation.primitive.name
     if not operand.size or str(output.dtype) not in TYPES:
         return None
-    axes = equation.params.get("axes", equation.params.get("dimensions"))
+    axes = equation.params.get("axes", equation.params.get("dimensions"))  # dimensions are those of "reduce"
     indices = _last(operand, axes)
     source = graph.cast(operand.name, np.int32) if operand.dtype == bool else operand.name
     source = _pick(graph, source, indices)  # [instances others reduced]
-    if name == "reduce":  # one after the other, as no ReduceSum promises
+    if name == "reduce":  # a sum in order, which ReduceSum does not promise: the last running sum
         sums = graph.node("CumSum", source, graph.constant(np.array(2)))
         last = graph.constant(np.int64(indices.shape[1] - 1))
         result = graph.node("Gather", sums, last, axis=2)
@@ -254,7 +250,8 @@ def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | No
     operand, params = operands[0], equation.params
     if len(operands) > 1 or operand.dtype == bool or not operand.size:
         return None
-    indices = _last(operand, (params["dimension" if "dimension" in params else "axis"],))
+    axis = params["dimension" if "dimension" in params else "axis"]  # of "sort", of "cumsum"
+    indices = _last(operand, (axis,))
     source = _pick(graph, operand.name, indices)  # [instances others axis]
     if equation.primitive.name == "sort":
         size = graph.constant(np.array([indices.shape[1]]))
@@ -262,7 +259,8 @@ def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | No
     else:
         result = graph.node("CumSum", source, graph.constant(np.array(2)), reverse=int(params["reverse"]))
     flat = graph.node("Reshape", result, graph.constant(np.array([-1, indices.size])))
-    return [operand._replace(name=_pick(graph, flat, np.argsort(indices, axis=None)))]
+    back = np.argsort(indices, axis=None)  # where each entry of the operand lies in ``flat``
+    return [operand._replace(name=_pick(graph, flat, back))]
 
 
 def _last(operand: Rows, axes: Sequence[int]) -> np.ndarray:
@@ -274,13 +272,14 @@ def _last(operand: Rows, axes: Sequence[int]) -> np.ndarray:
 def _elementwise(graph: Graph, equation: Any, operands: list[Any], output: Any) -> list[Value] | None:
     """Translate an ``equation`` that takes its ``operands`` entry by entry; return the result's value in ``graph``.
 
-    ``output`` has the shape and the dtype of the result. None where ONNX lacks the operator for these dtypes.
+    ``output`` is its shape and dtype. None where ONNX lacks the operator for these dtypes.
     """
     name = equation.primitive.name
     dtype = np.dtype(output.dtype)
-    takes_bools = name in _LOGICAL
-    if name in _ALIKE and name != "eq" and any((operand.dtype == bool) != takes_bools for operand in operands):
-        return None  # bits of integers, an order of bools
+    # ONNX's logical operators take bools alone, and others none, but for Equal.
+    has_wrong_dtypes = any((operand.dtype == bool) != (name in _LOGICAL) for operand in operands)
+    if name in _ALIKE and name != "eq" and has_wrong_dtypes:
+        return None
     names = [_columns(graph, operand, tuple(output.shape)) for operand in operands]
     if name in _ALIKE:
         result = graph.node(_ALIKE[name], *names)
@@ -304,23 +303,18 @@ def _select(graph: Graph, params: Any, dtype: np.dtype, which: str, *cases: str)
 
 
 def _log1p(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
-    """Return the name in ``graph`` of log(1 + x), computed as log(1 + x) x / ((1 + x) - 1).
-
-    Both roundings of 1 + x cancel there (Kahan).
-    """
+    """Return the name in ``graph`` of log(1 + x) = log(u) x / (u - 1): the roundings of u = 1 + x cancel (Kahan)."""
     unit = graph.constant(np.ones((1, 1), dtype))
     u = graph.node("Add", unit, x)
     log = graph.node("Log", u)
     scaled = graph.node("Mul", log, graph.node("Div", x, graph.node("Sub", u, unit)))
+    # Where 1 + x is x or 1 in floats, ``scaled`` may be NaN.
     large = graph.node("Where", graph.node("Equal", u, x), log, scaled)
     return graph.node("Where", graph.node("Equal", u, unit), x, large)
 
 
 def _expm1(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
-    """Return the name in ``graph`` of exp(x) - 1, computed as (exp(x) - 1) x / log(exp(x)).
-
-    Both roundings of exp(x) cancel there (Kahan).
-    """
+    """Return the name in ``graph`` of exp(x) - 1 = (u - 1) x / log(u): the roundings of u = exp(x) cancel (Kahan)."""
     unit = graph.constant(np.ones((1, 1), dtype))
     u = graph.node("Exp", x)
     less = graph.node("Sub", u, unit)
@@ -331,10 +325,7 @@ def _expm1(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
 
 
 def _logistic(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
-    """Return the name in ``graph`` of 1 / (1 + exp(-x)).
-
-    ONNX Runtime's Sigmoid has the same value, 1.5e-8, for all numbers below -18.
-    """
+    """Return the name in ``graph`` of 1 / (1 + exp(-x)); ONNX Runtime's Sigmoid is 1.5e-8 for all numbers below -18."""
     unit = graph.constant(np.ones((1, 1), dtype))
     return graph.node("Div", unit, graph.node("Add", unit, graph.node("Exp", graph.node("Neg", x))))
 
