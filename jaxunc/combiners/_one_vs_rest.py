@@ -203,7 +203,7 @@ def _against_rest(counts: Num[Array, "... sets classes"]) -> Num[Array, "... cla
 
     def pairs(counts, is_added_up=False):
         """Return the pairs, with N - w_c as a difference, or, if ``is_added_up``, as the sum of the other counts."""
-        if is_added_up:
+        if is_added_up:  # for each class c the counts with a 0 at c
             is_class, others = same_rank(jnp.eye(n_classes, dtype=bool), counts[..., None, :])
             rest = sum_in_order(jnp.where(is_class, 0, others))
         else:
@@ -221,7 +221,7 @@ def _against_rest(counts: Num[Array, "... sets classes"]) -> Num[Array, "... cla
     # Integers stay integers, since combiners compare them exactly.
     exact_pairs = pairs(counts)
     rounded_pairs = pairs(counts.astype(float_dtype(counts)))
-    # Integer totals may have wrapped: exact pairs are right only where the rounded ones fit; elsewhere divided by C.
+    # Where floats say that integer totals wrapped around, they take their place: divided by C (classes), they fit.
     rest = jnp.max(rounded_pairs[..., ::2], axis=-1, keepdims=True)  # the largest N - w_c of a class's count sets
     fits = rest < 0.999 * jnp.iinfo(exact_pairs.dtype).max  # less than 1, for the rounding of ``rest``
     return jnp.where(fits, exact_pairs, (rounded_pairs / n_classes).astype(exact_pairs.dtype))

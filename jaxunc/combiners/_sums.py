@@ -119,7 +119,7 @@ class Pooling(Combiner[Answer]):
         return tuple(counts[..., c] for c in range(n_classes))
 
     def finish(self, stat: TwoFloat | tuple[TwoFloat, ...]) -> Answer:
-        """Return the answer of merged counts: the classes' shares of all instances, and centred shares as scores."""
+        """Return the answer of the leaves' summed counts: shares of the C classes, and as scores these less 1/C."""
         if isinstance(stat, TwoFloat):
             total = TwoFloat(*(part[..., None] for part in total_of_classes(stat)))
             scores, shares = _score_and_share(stat, total, stat.high.shape[-1])

@@ -181,7 +181,7 @@ def _check_read(path: str, model: Any) -> None:
             file=sys.stderr,
         )
     try:
-        load(path)
+        load(path)  # as `jaxunc predict` does it: no types of others (``known``) are allowed in the pipeline
     except ValueError as error:
         print(
             escape_invisible(f"jaxunc: {error} jaxunc predict, which knows no others, cannot read it."), file=sys.stderr
@@ -444,7 +444,7 @@ def _fit_to_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
     if args.estimator != "combined":
         return _model(args, frozen, counts=counts).fit(X, y)
     if args.counts is None and counts == "oob":
-        counts = "inbag"  # what is learned reads out-of-bag counts beside these
-    # By default the estimator learns only beside in-bag counts.
+        counts = "inbag"  # what a learned combiner asks for; it reads out-of-bag counts beside these
+    # Without a name the estimator learns from in-bag counts alone; to learn from held-out rows it must be told.
     combiner = args.combiner or ("learned" if counts == "held_out" else None)
     return _model(args, frozen, combiner=combiner, counts=counts).fit(X, y)

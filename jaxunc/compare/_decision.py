@@ -65,6 +65,7 @@ def _keep_default(verdict: Verdict, base: str, loss: Any) -> str:
     else:
         default = f"the mean (`{base}`, {forest_name(kind, leaf_size)})"
     rival = loss.drop([BASE_RATES, base]).idxmin()
+    # If some are better by a measure that chooses no leader, such as accuracy, this is said of probabilities alone.
     subject = "no probabilities are" if verdict.any_better else "nothing is"
     caveat = ", which may be chance" if loss[rival] < loss[base] else ""
     return (
@@ -86,11 +87,11 @@ def _reason_to_use(verdict: Verdict, base: str, loss: Any) -> str:
             f"decisions by its probabilities cost less than by {whose}, {shown_value(by, value[leader])} against "
             f"{shown_value(by, value[base])} for 100 rows that it had not seen"
         )
-    if not verdict.differs(by, leader, base):  # the leader is better than the base rates, and the default is not
+    if not verdict.differs(by, leader, base):  # tests find it, but not `base`, better than the base rates
         return (
             f"its probabilities are better than the base rates, log loss {_pair(loss[leader], loss[BASE_RATES])} on "
-            f"rows that it had not seen; {whose} ({number(loss[base])}) are not, though tests do not tell these from "
-            "its own"
+            f"rows that it had not seen; for {whose} ({number(loss[base])}) tests do not find that, nor do they tell "
+            "the two apart"
         )
     if by == "brier":
         return (
@@ -170,6 +171,7 @@ def _decision_on_laws(results: Results, verdict: Verdict) -> str:
 def _keep_default_law(verdict: Verdict, base: str, rival: str) -> str:
     """Return the beginning of the sentence that the default law is to be kept, with its score and the rival's."""
     scores = verdict.means["interval_score"]
+    # If some law is better by another measure, this is said of intervals alone.
     subject = "no 90% intervals are" if verdict.any_better else "nothing is"
     caveat = ", which may be chance" if scores[rival] < scores[base] else ""
     return (
@@ -191,12 +193,12 @@ def _reason_to_use_law(verdict: Verdict, base: str) -> str:
             f"{_pair(losses[leader], losses[base], 'pinball_loss')} on rows that it had not seen; by interval score "
             f"they are not told apart ({score_pair})"
         )
-    if not verdict.differs(verdict.criterion, leader, base):  # it beats the base rates, and the default does not
+    if not verdict.differs(verdict.criterion, leader, base):  # it is better than the base rates, `base` is not
         return (
             f"its 90% intervals are better than the target's own quantiles, interval score "
-            f"{_pair(scores[leader], scores[BASE_RATES], 'interval_score')} on rows that it had not seen; those of one "
-            f"width ({shown_value('interval_score', scores[base])}) are not, though tests do not tell these from its "
-            "own"
+            f"{_pair(scores[leader], scores[BASE_RATES], 'interval_score')} on rows that it had not seen; for those of "
+            f"one width ({shown_value('interval_score', scores[base])}) tests do not find that, nor do they tell the "
+            "two apart"
         )
     return (
         f"its 90% intervals are better than those of one width, interval score {score_pair} on rows that it had not "

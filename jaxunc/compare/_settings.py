@@ -190,6 +190,7 @@ class Settings:
             for name in self.combiners:
                 check_name("--laws", name, list(COMPARED_LAWS))
         else:
+            # Rows that ask the given model itself (`is_model`) need it to stay as fitted.
             rows = [name for name, row in COMPARED_COMBINERS.items() if self.is_given or not row.is_model]
             for name in self.combiners:
                 check_name("--combiners", name, rows)
@@ -270,8 +271,8 @@ class Settings:
 def chosen_combiners(settings: Settings) -> tuple[str, ...]:
     """Return the names of the combiners to compare: those in the settings or, if there are none, all that are allowed.
 
-    The rows of a given model are not among all. Combiners that learn are allowed if counts are in-bag, or the trees are
-    those of a given model.
+    Allowed are the combiners in `_OFFERED`, of which those that learn need in-bag counts or a given model's trees. The
+    entries for a given model itself (``is_model``) are no combiners.
     """
     if settings.combiners:
         return tuple(settings.combiners)

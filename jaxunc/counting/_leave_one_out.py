@@ -191,7 +191,7 @@ def _answer_without_row(forest, plan, combiner, values, row_counts, mask) -> PyT
     counts = planned_leaf_counts(forest, plan, values, leaves)
     row_counts = jnp.broadcast_to(row_counts, counts.shape)
     # In an empty leaf ``counts`` are those of the leaf's siblings, which do not hold the instance: subtract nothing.
-    if forest.follows_forks:
+    if forest.follows_forks:  # only empty leaves have a feature below 0 (`Trees.fork`)
         is_empty = forest.trees.feature[jnp.arange(forest.n_trees), leaves] < 0
         row_counts = jnp.where(is_empty[..., None], jnp.zeros_like(row_counts), row_counts)
     dtype = counts_dtype(counts, row_counts)

@@ -333,8 +333,8 @@ def _may_have_grown(bag: _Bag, tree: Any, is_leaf: np.ndarray) -> bool:
     counts = counts_in_nodes(tree, is_leaf, n_classes=row_counts.shape[1])
     if _are_proportional(counts, bag.drawn) or _are_proportional(counts, bag.weighted):
         return True
-    # Where one factor for each class turns the counts into sizes, classes alone were weighted. Then counts of the same
-    # labels would have been proportional above.
+    # If one factor for each class turns a tree's counts into numbers of drawn rows, its rows were weighted by class
+    # alone. Had it grown on this bag, its counts would have been proportional to the bag's above.
     if _sum_to_sizes(counts, bag.drawn.sum(axis=1)):
         return False
     return _may_be_weighted(counts, row_counts, leaf_sizes)

@@ -138,6 +138,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         raw_rows = X
         holds_out = self.counts == "held_out"
         looks_for_copies = learns or self.counts in ("oob", "held_out")
+        # Groups are numbered before the fit, but behind a pipeline, unless rows are held out, by its fitted output.
         group_numbers = None
         if holds_out:  # otherwise rows of weight 0 stay, since bags hold positions among all rows
             X, y, sample_weight, groups = drop_weightless_rows(X, y, sample_weight, groups)
@@ -151,7 +152,8 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         )
         X, y, sample_weight = data
         # Rows for which the fitted pipeline has the same output are copies. X, the output of `fit_transform`, may
-        # differ between them, so raw rows are transformed anew; if no copies are looked for, X will do.
+        # differ between them, so raw rows are transformed anew. If no copies are looked for, X will do: its values are
+        # not read.
         if self._steps and not holds_out:
             output = self._transform(raw_rows) if groups is None and looks_for_copies else X
             group_numbers = self._number_groups(output, y, sample_weight, groups, looks_for_copies)
@@ -322,18 +324,19 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         of_fit = self._rows_of_fit()
         try:
             mask = self._unseen_by(model, X, rows, y) if has_bags(model) else None
-        except ValueError:  # other rows than those of the fit
+        except ValueError:  # `oob_mask` refuses rows that the trees were not grown on
             mask = None
-        if mask is None:
+        if mask is None:  # the rows must be ones that no leaf counts
             self._refuse_leaks(model, forest, X, rows, y)
             return self._probability_and_class(X)[0], slice(None), None
         has_calibration = hasattr(self, "calibration_")
         # Only in-bag counts of a row's out-of-bag trees are without its label, unless a combiner learned from it.
         if of_fit.counts != "inbag" or has_calibration:
-            kept = "leave it out: the model has kept what they say."
+            has_kept = "leave it out: the model has kept what they say."
+            advice = has_kept if has_calibration else "pass rows that were held out."
             raise ValueError(
                 "calibration holds the rows that the forest was grown on, and their labels are counted in leaves; "
-                f"{kept if has_calibration else 'pass rows that were held out.'}"
+                f"{advice}"
             )
         probability = np.asarray(self.bound_.answer(rows, tree_mask=mask).probability)
         return probability, mask.any(axis=1), of_fit.weight

@@ -194,7 +194,7 @@ class ReadsRows:
         model = opened(model_or_pipeline).forest
         if seed is not None and "random_state" in model.get_params():
             model.set_params(random_state=check_random_state(seed).randint(np.iinfo(np.int32).max))
-        names = None  # of the columns that a pipeline's steps return
+        names = None  # of the steps' columns, if a table becomes an array; a table that is read as given keeps them
         if steps_of(model_or_pipeline):
             X = fit_transformers(model_or_pipeline, X, y, sample_weight)
             names = None if self._reads_given else getattr(X, "columns", None)

@@ -95,8 +95,9 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
     """Return the Shapley values of the instances ``x``, ``[instances features stat]``, summed over blocks of paths.
 
     ``arrays`` are the number of blocks, the blocks, the background sample, the weights of its rows, and two tables
-    ``[a b]``: the factors of the a columns, and of the b columns. If ``by_product``, a product of matrices adds the
-    paths' shares to their columns, else additions at indices do. ``mask [instances trees]`` is the tree mask, or None.
+    ``[a b]``: (a - 1)! b! / (a + b)! for a columns, and a! (b - 1)! / (a + b)! for b columns. If ``by_product``, a
+    product of matrices adds the paths' shares to their columns, else additions at indices do. ``mask [instances
+    trees]`` is the tree mask, or None.
     """
     n_blocks, blocks, rows, row_weights, factors = arrays
     instance_keys = _keys(x)
@@ -139,7 +140,8 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
 
         start = jnp.zeros(stops.shape, dtype), jnp.zeros(b.shape, dtype)
         (a_shares, b_shares), _ = lax.scan(add_rows, start, (*row_keys, row_weights.reshape(-1, ROWS)))
-        shares = a_shares - jnp.where(stops, b_shares[:, None], 0)  # b columns are those that stop the instance
+        # The shares of b columns, those that stop the instance, are negative.
+        shares = a_shares - jnp.where(stops, b_shares[:, None], 0)
         if mask is not None:
             shares = jnp.where(mask.T[tree][:, None], shares, 0)
         path_values = shares[:, :, None] * table[:, None, :, None]

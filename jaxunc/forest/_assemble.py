@@ -357,9 +357,9 @@ def _pieces_of_tests(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (the pieces of all tests, whether each node is in a test, but not its first node).
 
-    Pieces are sorted rows of the fields ``of``, ``below``, ``cut`` and ``last`` of `IntervalTests`. ``end`` and
-    ``tests`` are the ends and first nodes of `_ends_of_tests`. ``child`` and ``threshold`` are fields of `Trees`,
-    flattened, with nodes numbered over all trees.
+    Pieces are sorted rows of the fields ``of``, ``below``, ``cut`` and ``last`` of `IntervalTests`. ``tests`` are the
+    tests' first nodes, and ``end [nodes]`` has the left child that the last nodes of a node's test share. ``child`` and
+    ``threshold`` are fields of `Trees`, flattened, with nodes numbered over all trees.
     """
     pieces = [np.zeros((0, 4), np.int64)]
     within = np.zeros(len(child), bool)

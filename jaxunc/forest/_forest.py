@@ -227,8 +227,8 @@ class Forest(PickledModule):
     def leaf_rows(self) -> tuple[Num[Array, "rows columns"], Int32[Array, "trees nodes"]]:
         """Return (count table ``[rows columns]``, row of each node ``[trees nodes]``), as combiners read counts.
 
-        The counts are the set ``"own"``. The row of an empty leaf is all zeros, but in the mode ``"parent"``. There the
-        table also has the counts of multi-way tests, and an empty leaf has the row of its test.
+        The counts are those of `counts`. An empty leaf has a row of zeros. In the mode ``"parent"`` it has the row of
+        its multi-way test, whose counts the table then holds, too.
         """
         if self.fork_counts is None or self.empty_leaves != "parent":
             return self.count_table, self.code

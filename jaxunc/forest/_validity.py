@@ -278,11 +278,12 @@ def _forks_are_whole(trees: Trees) -> bool:
 def _each_becomes_one(child: np.ndarray, label: np.ndarray, parts: np.ndarray) -> bool:
     """Return whether the labelled nodes of each fork merge, from the bottom up, into a single node.
 
-    ``child`` is `Trees.child`. ``label [trees nodes]`` is the number of the fork at its children and empty leaves, else
-    -1. ``parts [forks]`` is how many nodes have the label of each fork. Both are changed in place.
+    A fork is a multi-way test, and its number is the label of its children and empty leaves. ``label [trees nodes]`` is
+    -1 elsewhere. ``parts [forks]`` is how many nodes have each label. Both are changed in place. ``child`` is
+    `Trees.child`.
 
-    Two siblings with the same label are replaced by their parent, which takes it, in all trees at once. The last node
-    of a fork is that of the multi-way test. It keeps the label that it had: it may be a child of another fork.
+    Two siblings with the same label are replaced by their parent, which takes the label. The last one, the node of the
+    multi-way test, does not take it: as a child of another fork it has that fork's label.
     """
     # In this function a node's number is its index in the flattened arrays of all trees.
     left_of = (child + np.arange(len(child))[:, None] * child.shape[1]).ravel()

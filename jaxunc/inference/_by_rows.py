@@ -125,8 +125,8 @@ def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dic
     """Return the function that answers the blocks of one stretch of instances, where each leaf has a row of counts.
 
     ``table [rows classes]`` and ``code [trees nodes]`` are those of `Forest.leaf_rows`; ``blocks`` has all blocks of
-    the stretch. A pair of an instance and a tree that ends in an empty leaf, followed in the mode "sum", has a row for
-    its sum of counts. The rows of distinct sums lie behind those of ``table``.
+    the stretch. In the mode "sum", where an instance ends in an empty leaf of a tree, a sum of counts takes the leaf's
+    place. The rows of distinct sums lie behind those of ``table``.
     """
     block_sums = [block.sums for block in blocks.values()]
     distinct, sum_index = distinct_rows(np.concatenate(block_sums))
@@ -148,7 +148,7 @@ def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dic
         stat = jax.tree.map(_concatenate_rows, table_stat, sum_stat)
 
     def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
-        """Return the answer of the block ``part`` under its tree ``mask`` or None."""
+        """Return the answer of a stretch's ``part``, whose leaves are ``block``; ``mask`` is its tree mask or None."""
         rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
         rows[block.empty.instance, block.empty.tree] = sum_rows_of[part]
         if by_tree:  # each tree lifts counts by settings of its own, so that no lifted row serves all trees
@@ -161,8 +161,9 @@ def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dic
 def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, code) -> RowsAnswer:
     """Return the function that answers the blocks of one stretch of instances, in the mode "average" of empty leaves.
 
-    ``x`` are the stretch's instances, and ``code [trees nodes]`` is that of `Forest.leaf_rows`. A pair of an instance
-    and a tree that ends in an empty leaf has a row for its average. Averages lie behind the rows of lifted statistics.
+    ``x`` are the stretch's instances, and ``code [trees nodes]`` is that of `Forest.leaf_rows`. The statistics
+    that ``combiner`` lifts are rows of a table. Where an instance ends in an empty leaf of a tree, the average of the
+    leaves that it is routed on to is one more row, at the table's end.
     """
     by_tree = has_tree_fields(combiner)
     if by_tree:  # a row for each leaf of each tree
@@ -180,7 +181,7 @@ def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, c
     neutral = [{"min": np.inf, "max": -np.inf}.get(kinds[i], np.nan) for i in plane_indices]
 
     def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
-        """Return the answer of the block ``part`` under its tree ``mask`` or None."""
+        """Return the answer of a stretch's ``part``, whose leaves are ``block``; ``mask`` is its tree mask or None."""
 
         def read(tree, node):
             """Return the planes at leaves, and before them a 1 for each leaf, whose sum is the number of leaves."""

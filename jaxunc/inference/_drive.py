@@ -155,8 +155,8 @@ def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
     """Return the parts that a batch of ``n_instances`` is cut into, in order, for ``threads`` threads.
 
     First come parts of the shape ``shapes.large``, then of ``shapes.single``, of each as many for every thread. The
-    remaining instances are cut into parts of the shape with which the threads end first. The last part has the smallest
-    shape that holds it. A batch without instances is one empty part.
+    remaining instances are cut into parts of the small or single shape with which the threads end first. The last part
+    has the smallest shape that holds it. A batch without instances is one empty part.
     """
     single, large, small, *_ = shapes
     chunks = []
@@ -179,7 +179,7 @@ def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
 
 
 def _quickest_chunk(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
-    """Return the shape with which ``threads`` threads answer ``n_instances`` soonest; never the large one."""
+    """Return the small or single one of ``shapes`` with which ``threads`` threads answer ``n_instances`` soonest."""
     # Up to `LEAST_SHARED` instances go in one call; more are shared in calls of at least so many rows.
     min_rows = min(LEAST_SHARED, n_instances, shapes.single.rows)
     candidates = [chunk for chunk in (*shapes.small, shapes.single) if chunk.rows >= min_rows]

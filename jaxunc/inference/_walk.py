@@ -360,7 +360,7 @@ def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block
     Arguments are as for `walk_tree`. Each test of the top is made for all instances at once. A test that goes right
     rules out the exits below its left child. The instance leaves by the first exit that remains.
     """
-    block = keys.shape[1] - GAP
+    block = keys.shape[1] - GAP  # number of instances
     all_exits = varying_as(keys, lax.full((block,), -1, jnp.int32))
     remaining = all_exits
     for goes_right, exits in zip(_tests_of(tree, keys), _repeat_entries(tree.top.exits, block), strict=True):
@@ -372,7 +372,7 @@ def _tests_of(tree: Plan, keys: Int32[Array, "columns row"]) -> list[Bool[Array,
     """Return for each test of a tree's top which instances it sends right; arguments are as for `walk_tree`."""
     # The row of a test's column is sliced, without a gather.
     stride = keys.shape[1]
-    block = stride - GAP
+    block = stride - GAP  # number of instances; `GAP` unused entries end each row, for the cache
     flat_keys = keys.reshape(-1)
     # Unsigned, so that JAX adds no operations for negative indices.
     starts = lax.convert_element_type(tree.top_feature, jnp.uint32) * jnp.uint32(stride)
@@ -403,7 +403,7 @@ def select_leaves(
     exit. ``tree`` and ``keys`` are as for `walk_tree`. The lowest level selects first: so neither a leaf's number nor a
     gather is needed, which would keep the compiler from using vectors.
     """
-    block = keys.shape[1] - GAP
+    block = keys.shape[1] - GAP  # number of instances
     goes_right = _tests_of(tree, keys)
 
     def select(column):

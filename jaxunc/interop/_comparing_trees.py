@@ -199,8 +199,8 @@ def tree_nodes(trees: Sequence[ComparingTree], columns: Columns) -> tuple[list[T
     """Return (nodes of each tree, which compare order keys; columns, which say how to make such keys).
 
     If ``columns.cuts`` is None, the ``trees`` compare float32, and the columns stay as they are. Else they compare
-    float64: the bounds that tests of a column have in all trees become its cuts. Columns with levels get no cuts; there
-    -1, the code of what is no level, goes where missing values go. A ValueError for damaged trees.
+    float64: the bounds that tests of a column have in all trees become its cuts. Columns with levels hold codes, and
+    get no cuts; the code -1, of a value that is no level, goes where missing values go. A ValueError for damaged trees.
     """
     check_number_of_columns(columns.number)
     for t, tree in enumerate(trees):
@@ -240,7 +240,7 @@ def _with_sets(tree: ComparingTree, columns: Columns) -> ComparingTree:
         is_negated = bool(_IS_NEGATED[compare[node]])
         first, end = _set_of(tree, node)
         if tests_level[node]:
-            # -1, the code of no level, goes where missing values go. What is in the set goes left, or right if negated.
+            # The code -1, of no level, goes where missing values go. What is in the set goes left, or right if negated.
             first, end = _with_unseen(first, end, includes_unseen=tree.missing_left[node] != is_negated)
         compare[node] = NOT_IN_SET if is_negated else IN_SET
         sets[node] = first, end
@@ -269,7 +269,7 @@ def _set_of(tree: ComparingTree, node: int) -> tuple[np.ndarray, np.ndarray]:
 def _with_unseen(first: np.ndarray, end: np.ndarray, *, includes_unseen: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return a set of codes, with all numbers up to -1 put into it (``includes_unseen``), or taken out of it.
 
-    -1 is the code of what is no level. A set is its intervals first <= x < end, as two arrays.
+    -1 is the code of a value that is no level. A set is its intervals first <= x < end, as two arrays.
     """
     first = np.maximum(first, _ABOVE_UNSEEN)
     end = np.maximum(end, _ABOVE_UNSEEN)

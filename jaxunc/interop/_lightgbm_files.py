@@ -273,7 +273,8 @@ def _infer_columns(facts: _Facts) -> list[int]:
     fits = np.stack([fits_of_length[len(values)] for values in facts.categories])
     listed_columns = np.array(facts.listed, np.int64)
     if len(listed_columns) == len(fits) and fits[np.arange(len(listed_columns)), listed_columns].all():
-        # A list of words stays with its column here: another, which is taken for numbers, would refuse words in data.
+        # A list of words is tried on listed columns alone. If its column were another, which is taken for numbers,
+        # words in data would be refused there, not misread.
         holds_words = np.array([_are_words(values) for values in facts.categories])
         is_listed = np.isin(np.arange(len(facts.names)), listed_columns)
         fits = fits & (is_listed | ~holds_words[:, None])

@@ -385,7 +385,8 @@ class _Unfolded:
     def _test(self, at: int, ranges: dict[int, _Range]) -> tuple[TreeliteNode, list[tuple[int, dict[int, _Range]]]]:
         """Return (the test of node ``at`` as treelite has it, [(index, ranges) of the node to its left, to its right]).
 
-        Such a node is a child of node ``at``, or ``at`` again if the test decides a part. ``left`` is not set yet.
+        These two are the children of ``at``; if it needs several tests, both are ``at``, with narrower ranges. `nodes`
+        sets the test's ``left``.
         """
         feature = int(self._nodes.feature[at])
         children = [self._child(at, is_left=True), self._child(at, is_left=False)]

@@ -383,7 +383,7 @@ def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTr
     for node, codes in _codes_of_sets(what, tree, np.flatnonzero(is_set).tolist()).items():
         j = int(feature[node])
         levels = columns.levels[j] if columns.levels is not None and 0 <= j < columns.number else None
-        # Columns with levels give missing values the code behind the last level: it goes where NaN goes.
+        # Codes in the set go right. So does a missing value, if its code, behind the last level, is put into the set.
         codes_of_missing = [] if levels is None or missing_left[node] else [len(levels.values)]
         sets[node] = set_of_codes(np.union1d(codes, codes_of_missing))
     compare = np.where(is_set, NOT_IN_SET, BELOW)

@@ -335,7 +335,7 @@ def _make_dataset(row_counts: UnseenCounts, source: str, y: np.ndarray, weight: 
 def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> UnseenCounts:
     """Return the counts of each row's leaves in the trees that have the row out of bag.
 
-    ``counts`` is "inbag", or "both" for out-of-bag counts, less the row's own group, beside the in-bag ones.
+    ``counts`` is "inbag"; with "both", columns of out-of-bag counts, less the row's own group, follow the in-bag ones.
     """
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.group_numbers)
     ungrouped = ungrouped_mask(model, len(data.y), data.X, data.y)
@@ -366,8 +366,9 @@ def count_cross_fitted(
 ) -> UnseenCounts:
     """Return the counts of each row's leaves in a forest that is grown, with the model's parameters, on other folds.
 
-    ``n_folds`` folds are drawn by ``random_state``. Learned combiners will be bound to ``forest``, that of ``model``.
-    ``counts`` is "inbag", or "both" for out-of-bag counts beside the in-bag ones.
+    ``n_folds`` folds are drawn by ``random_state``. ``counts`` is "inbag"; with "both", columns of out-of-bag counts
+    follow the in-bag ones. ``forest`` is that of ``model``, with the same classes and number of trees. It is returned
+    with the counts, since learned combiners are bound to it.
     """
     if counts == "both" and not has_bags(model):
         raise ValueError(

@@ -24,8 +24,8 @@ DRAWS, RARE = 40, 10.0
 """Number of bootstrap samples, which show how many leaves new rows miss; e^-RARE is too improbable for chance."""
 FEW = 10  # fewest tests halfway between rows that are evidence; twice as many rows must fit bags to be evidence
 FEW_PAIRS, KNOWN_SHARE, MAX_ROWS = 30, 0.1, 2000
-"""Fewest leaves that are evidence; smallest share of leaves, beyond chance, that hold their rows' targets; largest
-number of rows that are read."""
+"""Fewest leaves, or pairs of rows, that are evidence; smallest share of leaves, beyond chance, that hold their rows'
+targets; largest number of rows that are read."""
 PARTS, DEVIATIONS, DEVIATIONS_OF_LABELS = 20, 3, 2
 """Number of parts of the jackknife; and by how many of its standard errors a ratio must lie below 1 to be a leak. Two
 are enough for labels, whose ratio is some 1.4 for new rows: on 64 data sets none of 574 forests was suspected."""
@@ -395,6 +395,7 @@ def _find_leak_of_targets(model: Any, values: np.ndarray | SparseRows, y: np.nda
         n_equal_pairs += int(np.sum(share_leaf & (y[rows][1:] == y[rows][:-1])))
         n_pairs += int(np.sum(share_leaf))
     chance = n_equal_pairs / n_pairs if n_pairs >= FEW_PAIRS else 1 - len(np.unique(y)) / len(y)
+    # Beyond chance so many leaves must hold their rows' targets, and so large a share of all.
     if n_equal - chance * n_leaves <= max(FEW_PAIRS, KNOWN_SHARE * n_leaves):
         return None
     return f"{n_equal} of {n_leaves} leaves of one row that they reach hold their very targets"

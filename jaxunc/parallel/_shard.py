@@ -229,7 +229,8 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         some_are_missing = any(call.missing for call in calls.values())
         tree_shards = self._shards_for(some_are_missing)
         shards = InstanceShards(grid, len(values))
-        # Every process runs as many parts as the one with most instances: a collective waits for all of them.
+        # A stretch is the instances at one position along 'data'; all are cut into the same parts. Every process runs
+        # as many parts as the one with the longest stretches: a collective waits for all of them.
         n_longest = max(stretch_of(grid, process, call.n_instances) for process, call in calls.items())
         parts = self._parts(n_longest, tree_shards.spec.missing)
         if mask is not None:
@@ -244,7 +245,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
                 in_mask = shards.of(part, mask, None, "tree")
             inputs = (tree_shards.arrays, tree_shards.shared, x, in_mask, part.number)
             program = self._program(tree_shards, part)
-            if tree_shards.spec.walk == "levels":
+            if tree_shards.spec.walk == "levels":  # on accelerators; on CPUs all read-outs share a program that merges
                 return merge_and_finish_on_mesh(program, self._combiner, readout, *inputs)
             return finish_chunk(grid, self._combiner, readout, merge_on_mesh(program, *inputs))
 

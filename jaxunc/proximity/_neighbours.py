@@ -411,7 +411,7 @@ def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, 
     def find(x, leaves):
         """Return the arguments of `_weigh` for a block of queries, but ``number`` is 0 where no tree counts."""
         if leaves is None:
-            # Places of a tree are exits of the top and then nodes; leaves are numbered by nodes alone.
+            # Node i of tree t has the place t · places + exits + i (exits come first), and the leaf t · nodes + i.
             place = walk_levels(plan, column_keys(x, missing=True), depth) - plan.n_exits
             leaves = place - jnp.arange(n_trees, dtype=jnp.int32) * (n_places - n_nodes)
         zeros = jnp.zeros((len(leaves), leaf.shape[1]), share.dtype)  # [queries rows]

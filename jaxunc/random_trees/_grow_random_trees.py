@@ -387,19 +387,19 @@ def _choose_shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, mi
     n = sample.n_present
     n_nominal = int(np.count_nonzero(sample.data.n_ranks))
     n_lanes = power_of_two(max(n_trees * n, SMALLEST_CHUNK))
-    # Open nodes have so many instances or more (a power of two at or below ``min_split``). Only parts of a multi-way
-    # test may have a single one; but these draw no new test, so that they need no cells.
+    # A node that draws a test has so many instances or more, a power of two. Parts of a multi-way test, which stay open
+    # until all its ranks are cut apart, may have a single one.
     least_open = 1 << (min(min_split, power_of_two(n)).bit_length() - 1)
     n_open = max(power_of_two(n_trees), n_lanes // (1 if n_nominal else least_open), SMALLEST_CHUNK)
-    # A child of several instances needs a count: then each node has a cell for each rank of its feature.
+    # If children need several instances, a node counts those of each rank of the feature that it draws, in a cell each.
     n_ranks = sample.boundaries.shape[1] if n_nominal and min_samples_leaf > 1 else 0
     n_cells = n_ranks * (n_lanes // least_open)
     in_chunks = default_platform() == "cpu"
     lane_chunk = min(n_lanes, LANE_CHUNK) if in_chunks else n_lanes
     return Shape(
         n_trees=power_of_two(n_trees),
-        # Leaves of min_samples_leaf instances or more are at most n / min_samples_leaf, all nodes twice as many; empty
-        # leaves and the cuts of multi-way tests take more room.
+        # Leaves are at most n / min_samples_leaf, all nodes twice as many. With nominal features, children that have
+        # instances are fewer than 2 n. Each has at most two cuts of ranks beside its own, and a cut makes two nodes.
         n_nodes=power_of_two(max(8 * n if n_nominal else 2 * (n // min_samples_leaf), 64)),
         n_lanes=n_lanes,
         n_open=n_open,

@@ -520,9 +520,10 @@ def fit_law(
     Parameters
     ----------
     law
-        ``"learned"``: weight and floor have the best score. ``"residuals"``: weight 1, and the floor has the best
-        score. ``"bins"``: weight 0. ``"conformal"``: weight 1, a fixed floor, and quantiles by rank. ``"neighbours"``:
-        fitted as ``"residuals"``, then made local with weight 0: the caller makes leaves count z.
+        How the weight w and the floor of a `NumberLaw` are chosen. ``"learned"``: both have the best score.
+        ``"residuals"``: w = 1, and the floor has the best score. ``"bins"``: w = 0. ``"conformal"``: w = 1, a fixed
+        floor, and quantiles by rank. ``"neighbours"``: as ``"residuals"``, but then w = 0 and the law is local. The
+        caller then counts standardised residuals in the leaves.
     moments, y
         The forest's answers for the rows, made without their targets; and the targets, ``[rows]``.
     leaf_quantiles

@@ -336,7 +336,7 @@ class LeafMoments:
             return self._scaled(*combiner.in_doubles(sums))
 
     def _scaled(self, mean: Any, aleatoric: Any, epistemic: Any) -> Moments:
-        """Return moments in units of the target; the arguments are those of the centred and scaled means."""
+        """Return moments in the target's units; ``mean`` is (mean - `centre`) / `scale`, variances are / `scale`²."""
         return Moments(self.centre + self.scale * mean, self.scale**2 * aleatoric, self.scale**2 * epistemic)
 
     @property

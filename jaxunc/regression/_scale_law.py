@@ -56,7 +56,10 @@ class Scale(NamedTuple):
 
 
 def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) -> Scale:
-    """Return the scale whose shrinkage, gain, length and floor give the best quantiles for the folds' other rows.
+    """Return the `Scale` by which quantiles of residuals score best.
+
+    It makes s², the variance of each row's error. Its settings are compared on rows that made no steps: the other rows
+    of each `Fold`.
 
     Parameters
     ----------
@@ -65,7 +68,7 @@ def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) ->
     score
         ``"interval_score"`` of 90 % intervals, or ``"crps"``.
     constant
-        Whether all rows have one s²: the mean square.
+        Whether all rows have one s²: the mean square of the residuals.
     """
     bases, totals, residuals, weights = [], [], [], []
     for fold in folds:
@@ -143,9 +146,10 @@ def _scaled_quantiles(r: np.ndarray, s: np.ndarray, weight: np.ndarray | None, l
 
 
 def _sum_steps(fold: Fold, shrinkages: tuple[float, ...], n_lengths: int) -> tuple[float, np.ndarray]:
-    """Return (base of log s², sums of the steps that a fold's other rows meet in the first trees).
+    """Return (base of log s², sums over the first trees of the steps of leaves that a fold's other rows reach).
 
-    The sums are ``[shrinkages lengths rows]``; length k, up to ``n_lengths``, means the first k tenths of the trees.
+    A step is a leaf's term of log s² (`scale_steps`). The sums are ``[shrinkages lengths rows]``; length k, up to
+    ``n_lengths``, means the first k tenths of the trees.
     """
     n_trees, n = fold.other_leaves.shape
     totals = np.zeros((len(shrinkages), n_lengths + 1, n))

@@ -69,7 +69,10 @@ class DegreeLeaf(NamedTuple):
 
     @property
     def z0(self):
-        """z₀, the height of the ramp z(θ) = (θ-P)/(1-P) at p = w/N, where the likelihood L is largest."""
+        """z₀, the value of the ramp z(θ) = (θ-P)/(1-P) at θ = p, where the likelihood L is largest.
+
+        The class has w of the leaf's N instances, the share p = w/N, and the prior P.
+        """
         return self.margin / (self.n * self.rest)
 
     @property

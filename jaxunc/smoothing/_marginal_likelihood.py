@@ -183,17 +183,16 @@ def _tables(tally: Tally, mean, xp: ModuleType, t):
 def _gain(counts, times, mean, alpha, xp: ModuleType):
     """Return the marginal log likelihood at ``alpha`` less that at κ = ∞, for each tree ``[...]``.
 
-    It is computed leaf by leaf, so that hardly anything cancels. By log Γ(n+a) - log Γ(a) = (n + a - ½) log(1 + n/a) +
-    n log a - n + δ(n+a) - δ(a), a leaf with smoothed shares p̂ contributes Σ_c n_c log(p̂_c/μ_c) + Σ_c R(n_c, α_c) -
-    R(n, κ), where
-
-        R(n, a) = a (log(1 + n/a) - n/a) - ½ log(1 + n/a) + δ(n+a) - δ(a),    δ = `log_gamma_gap`.
-
-    The term -n is in R, as -a n/a. The terms n log(1 + n/a) + n log a are n log(n+a), and since n = Σ n_c, those of the
-    classes less that of the leaf are Σ_c n_c log p̂_c. The limit κ = ∞ has Σ_c n_c log μ_c.
-
     ``alpha`` and ``mean``, which is μ, are ``[... classes]``. Each leaf, with ``counts [... leaves classes]`` n_c and
-    their sum n, occurs ``times [... leaves]``.
+    their sum n, occurs ``times [... leaves]``. The sum goes leaf by leaf, so that hardly anything cancels::
+
+        log Γ(n+a) - log Γ(a) = n log(n+a) + R(n, a)
+        R(n, a) = a (log(1 + n/a) - n/a) - ½ log(1 + n/a) + δ(n+a) - δ(a)    with δ = `log_gamma_gap`
+
+    A leaf's log likelihood is this for (n_c, α_c), summed over classes, less this for (n, κ), where κ = Σ_c α_c. At
+    κ = ∞ it is Σ_c n_c log μ_c. With the shares p̂_c = (n_c + α_c) / (n + κ) the difference is::
+
+        Σ_c n_c log(p̂_c/μ_c) + Σ_c R(n_c, α_c) - R(n, κ)
     """
     is_seen = mean > 0
     alpha = xp.where(is_seen, alpha, 0.0)

@@ -154,9 +154,9 @@ def _decode(path: str | Path, known: Sequence[Any], estimator: Callable[[], Any]
 def state_of(x: Any) -> dict[str, Any]:
     """Return the state of an object that `jaxunc.save` takes: a dict without arrays of JAX.
 
-    Under `IN_FILES` the dict has the object as files hold it. The state of an estimator also has attributes, by name,
-    which any writer of objects can write, such as scikit-learn's forest. Callbacks become None. Raises a TypeError that
-    names what a file cannot hold.
+    Under `IN_FILES` the dict has the object as files hold it. Of an estimator these are the fitted attributes that
+    files hold, and parameters that may hold arrays of JAX. Further attributes, such as scikit-learn's forest, are
+    entries {name: value}. Callbacks become None. Raises a TypeError that names what a file cannot hold.
     """
     return _state_of_estimator(x) if _estimator_name(x) else {IN_FILES: _encode(x)}
 

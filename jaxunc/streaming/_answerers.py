@@ -161,10 +161,10 @@ def _list_derived_outputs(by_combiner: OutputsByCombiner, *, has_counts: bool) -
 def _route(
     model: Any, direct: list, further_combiners: dict[str, tuple[Combiner, tuple[str, ...]]], unanswered: list[str]
 ) -> list[Answerer]:
-    """Return the answerers of the model's own answer, and of the further combiners for its forest.
+    """Return one list of answerers: those of the model's own answer, then those of further combiners for its forest.
 
-    ``direct`` has the pairs of `_list_direct_outputs`, ``further_combiners`` is what `_make_combiners` returned, and
-    ``unanswered`` are the outputs that the model's own answer does not give.
+    ``direct`` has pairs (combiner's name or None, outputs) of the model's own answer. ``further_combiners`` is
+    {name: (combiner, outputs)}. ``unanswered`` are the outputs that the model's own answer does not give.
     """
     answerers = [
         Answerer(model, names, combiner_name, prefix=f"{combiner_name}_" if combiner_name else "")

@@ -227,7 +227,7 @@ def _arrow_pieces(file: Path, size: int, wanted: Wanted, n_rows: int) -> Iterato
             reader = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=positions))
             pieces = (batch.slice(i, n_rows) for batch in _batches(reader, n_listed) for i in _starts(batch, n_rows))
             del reader
-        else:
+        else:  # too large to be read whole: each piece is copied right after a check that the file was not cut
             pieces = _mapped_pieces(file, size, positions, n_rows)
         del stream  # so that at the end of the pieces nothing holds the file any more
         yield from pieces

@@ -213,7 +213,7 @@ class Evidence:
 
     @property
     def texts(self) -> dict[str, pa.DataType]:
-        """{column: type of strings} of the columns that are not left out as texts."""
+        """{column: Arrow's type of strings} of the columns whose cells so far are numbers in some notation."""
         return dict.fromkeys(self._columns, pa.string())
 
     @property
@@ -264,7 +264,7 @@ class Evidence:
         return [notation for notation in self._all if all(notation in column.notations for column in columns)]
 
     def _with_two_readings(self) -> tuple[str, str, str]:
-        """Return (column's name, cell, mark) of the first cell that has two readings, by this mark."""
+        """Return (column's name, cell, mark) of the first cell whose mark may be decimal or between thousands."""
         return next(
             (name, cell, mark)
             for name, evidence in self._columns.items()

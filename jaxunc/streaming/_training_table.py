@@ -37,8 +37,8 @@ compute: Any = pyarrow.compute
 def read_table(path: Path, notation: Notation = Notation()) -> pa.Table:  # noqa: B008
     """Return all rows of a data file as a table; a column of a text file has a type that fits all its cells.
 
-    ``notation`` has the marks in numbers that the caller names; `notation_of` tells from the table those that a text
-    file has. Raises a ValueError if the file cannot be read, or has no rows.
+    ``notation`` has the marks of decimals and thousands that the caller names; `notation_of` tells from the table those
+    that a text file has. Raises a ValueError if the file cannot be read, or has no rows.
     """
     file_format = format_of(path)
     if file_format != "CSV":
@@ -83,8 +83,8 @@ def labelled_table(
 ) -> tuple[pa.Table, str | None]:
     """Return the rows of the file ``path`` that have a target, and a note on rows without one, None if there are none.
 
-    ``target`` is the name of the target's column, and ``drop`` has names of columns to leave out. ``notation`` has the
-    marks in numbers that the caller names. Raises a ValueError for faults of the file, the target or the columns to
+    ``target`` is the name of the target's column, and ``drop`` has names of columns to leave out. ``notation`` is
+    as for `read_table`. Raises a ValueError for faults of the file, the target or the columns to
     drop; with ``alone="class"`` also if all targets are equal, with "number" if all are one number.
     """
     table = read_table(data_file(path), notation)
@@ -116,8 +116,8 @@ def labelled_table(
 def _check_several(column: Any, target: str, path: str | Path, alone: str) -> None:
     """Raise a ValueError if all values of the target's ``column`` are equal; lists are not compared.
 
-    With "number" for ``alone`` it is only raised for numbers, with "class" for any values. The message names ``target``
-    and ``path``.
+    Equal numbers are refused always, other equal values only if ``alone`` is "class" and not "number". The message
+    names ``target`` and ``path``.
     """
     if not pa.types.is_nested(column.type) and len(distinct := compute.unique(column)) < 2:
         # Integers may be classes; floats and decimals that are left here have fractions, and are numbers.
@@ -189,7 +189,7 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
 def row_numbers(path: str | Path, target: str, notation: Notation) -> Int[np.ndarray, " rows"]:
     """Return the numbers, from 1, of the rows of a file with a value in the column ``target``.
 
-    ``notation`` has the marks in numbers that the caller names.
+    ``notation`` has the marks of decimals and thousands that the caller names.
     """
     is_missing = read_table(data_file(path), notation).column(target).is_null(nan_is_null=True)
     return np.flatnonzero(~is_missing.to_numpy()) + 1

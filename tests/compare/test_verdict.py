@@ -127,7 +127,7 @@ CASES = {
     "better than the base rates, as the default is not": (
         {"log_loss": of_both(0.7, 0.6), "noise": of_both(0.1, 0.005)},
         USED + "its probabilities are better than the base rates",
-        ["though tests do not tell these from its own"],
+        ["for the forest's (.665) tests do not find that, nor do they tell the two apart"],
     ),
     "better by Brier score alone": (
         {"log_loss": of_both(0.5, 0.499), "brier": of_both(0.16, 0.14)},

@@ -325,6 +325,7 @@ def _link_after(ensemble: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str
     link = sums.link
     has_several = len(sums.base) > 1
     for step in steps:
+        # Only on a regressor's sums, which have no class labels: they need not turn scores into shares of classes.
         if step in ("Sigmoid", "Exp") and link == "identity" and sums.class_labels is None:
             link = {"Sigmoid": "logistic", "Exp": "exp"}[step]
         elif step == "Softmax" and link == "identity" and has_several:
