@@ -17,17 +17,13 @@ def study(name: str) -> ModuleType:
     return import_module(f"benchmarks.studies.{name}.run")
 
 
-def described(name: str) -> str:
-    """The lines of a study in the list: its name, a sentence, and what it takes."""
-    of = study(name)
-    return f"{name}\n    {str(of.__doc__).splitlines()[0]}\n    Takes {of.TAKES}."
-
-
 def main(argv: Sequence[str]) -> None:
     """List the studies, or run one: what is missing of its parts in their order, then the page."""
     name, *options = argv or [""]
     if name == "list":
-        print("\n".join(map(described, STUDIES)))
+        for one in STUDIES:
+            of = study(one)
+            print(f"{one}\n    {str(of.__doc__).splitlines()[0]}\n    Takes {of.TAKES}.")
         return
     if name not in STUDIES:
         sys.exit(f"{USAGE}\nstudies: {', '.join(STUDIES)}")

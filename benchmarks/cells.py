@@ -102,13 +102,8 @@ def pack(folder: Path) -> None:
 def _lines(folder: Path) -> dict[Key, bytes]:
     """{key: line} of all cells that are kept; of two lines with a key the later one."""
     packed, running = folder / PACKED, folder / RUNNING
-    found: dict[Key, bytes] = {}
-    if packed.exists():
-        status = packed.stat()
-        found |= _unpacked(packed, status.st_mtime_ns, status.st_size)
-    if running.exists():
-        found |= _by_key(running.read_bytes())
-    return found
+    found = _unpacked(packed, packed.stat().st_mtime_ns, packed.stat().st_size) if packed.exists() else {}
+    return found | _by_key(running.read_bytes()) if running.exists() else found
 
 
 @functools.lru_cache(maxsize=4)
@@ -176,12 +171,11 @@ def together(found: Mapping[Any, dict], inside: str, key: Callable[[Any], Any] =
 
 def method_rows(found: Mapping[Any, dict], measures: Sequence[str], inside: str = "methods") -> pd.DataFrame:
     """A row per cell and method: the cell's fields, its ``set``, the ``method``, and the measures by their names."""
-    rows = [
+    return pd.DataFrame(
         {**cell._asdict(), "set": cell.data, "method": name, **dict(zip(measures, values, strict=False))}
         for cell, record in found.items()
         for name, values in record[inside].items()
-    ]
-    return pd.DataFrame(rows)
+    )
 
 
 def repeated(out: Path, n_repeats: int, *key: str) -> range:
@@ -192,12 +186,8 @@ def repeated(out: Path, n_repeats: int, *key: str) -> range:
 
 FoldCell = namedtuple("FoldCell", "data fold")
 """One fold of a set."""
-
-
 PartCell = namedtuple("PartCell", "part data fold")
 """One fold of a set in a part of a study."""
-
-
 RepeatCell = namedtuple("RepeatCell", "data repeat")
 """One repetition of a set."""
 

@@ -83,9 +83,8 @@ def _read(name: str, content: bytes, entry: dict[str, Any]) -> DataSet:
     features, kinds, levels = entry["feature_names"], entry["feature_kinds"], entry["nominal_levels"]
     nominal = np.array([kind == "nominal" for kind in kinds])
     text = [*(f for f, is_nominal in zip(features, nominal, strict=True) if is_nominal), "target"]
-    frame = pd.read_csv(
-        io.BytesIO(gzip.decompress(content)), dtype=dict.fromkeys(text, str), keep_default_na=False, na_values=[""]
-    )
+    stream, words = io.BytesIO(gzip.decompress(content)), dict.fromkeys(text, str)
+    frame = pd.read_csv(stream, dtype=words, keep_default_na=False, na_values=[""])
     if [*features, "target"] != frame.columns.tolist():
         raise ValueError(f"{name}: the columns of {entry['file']} are not those of the manifest.")
     columns = [
@@ -112,9 +111,8 @@ def _fetched(name: str) -> tuple[dict[str, Any], Path]:
     if name in entries:
         return entries[name], cache
     if name not in KNOWN or KNOWN[name]["openml_id"] is None:
-        raise ValueError(
-            f"no data set {name!r}: it is in no folder (--data FOLDER, JAXUNC_DATA) and OpenML's is unknown."
-        )
+        where = "it is in no folder (--data FOLDER, JAXUNC_DATA) and OpenML's is unknown."
+        raise ValueError(f"no data set {name!r}: {where}")
     from sklearn.datasets import fetch_openml
 
     known = KNOWN[name]

@@ -63,10 +63,6 @@ def cliques(
     return runs
 
 
-_EXACT = 50
-"""Largest number of blocks whose distribution is counted out, as SciPy does; beyond it the normal one is taken."""
-
-
 def pairwise_wilcoxon(
     values: Values, *, larger_is_better: bool, correction: Correction = "holm", decimals: int = 9
 ) -> PairwiseTests:
@@ -150,13 +146,8 @@ def _p_value(differences, threshold):
     signed = np.sign(differences) * sizes
     if not np.any(signed):
         return 1.0
-    if len(signed) > _EXACT:
-        _, p_value = scipy.stats.wilcoxon(signed, zero_method="pratt")
-        return float(np.asarray(p_value))
-    return _exact_p_value(signed)
-
-
-def _exact_p_value(signed):
+    if len(signed) > 50:  # SciPy, too, counts out no more
+        return float(scipy.stats.wilcoxon(signed, zero_method="pratt").pvalue)
     # Doubled ranks are integers, ties included; their sums are counted out by adding one rank at a time.
     twice = np.rint(2 * scipy.stats.rankdata(np.abs(signed))).astype(int)
     smaller = min(int(twice[signed > 0].sum()), int(twice[signed < 0].sum()))
@@ -207,18 +198,14 @@ def draw_ranking(ax: Any, of: Ranking, names: Sequence[str], *, highlight: Seque
     for row, (low, high) in enumerate(bars):
         height = -(0.55 + 0.55 * row)
         ax.plot([low - 0.06, high + 0.06], [height, height], color=RED, linewidth=3, solid_capstyle="round")
-    _draw_scale(ax, n, of.difference)
     ax.set(xlim=(1 - 0.42 * n, n + 0.42 * n), ylim=(-(above + 0.9 * len(left)) - 0.3, 3.1))
-
-
-def _draw_scale(ax: Any, n: int, difference: float) -> None:
-    """The scale of ranks on top and the critical difference above it, and nothing else."""
+    # The scale of ranks on top and the critical difference above it, and nothing else.
     ax.plot([1, n], [0, 0], color=BLACK, linewidth=1.2)
     for tick in range(1, n + 1):
         labelled = n <= 12 or tick in (1, n) or tick % 5 == 0
         ax.plot([tick, tick], [0, 0.25 if labelled else 0.15], color=BLACK, linewidth=0.8)
         if labelled:
             ax.text(tick, 0.4, str(tick), ha="center", va="bottom")
-    ax.plot([1, 1 + difference], [1.9, 1.9], color=RED, linewidth=2)
-    ax.text(1 + difference / 2, 2.05, f"critical difference {difference:.2f}", ha="center")
+    ax.plot([1, 1 + of.difference], [1.9, 1.9], color=RED, linewidth=2)
+    ax.text(1 + of.difference / 2, 2.05, f"critical difference {of.difference:.2f}", ha="center")
     ax.axis("off")

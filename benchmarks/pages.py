@@ -14,8 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-WIDTH = 120
-
 
 class Answers:
     """A function as a slot of a template: asked by words, which a semicolon separates."""
@@ -98,6 +96,6 @@ def wrap(page: str) -> str:
             lines.append(block)
             continue
         words = re.sub(" ([<=]) ", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", " ".join(block.split()))
-        broken = textwrap.wrap(words, WIDTH, subsequent_indent="  " * is_point, break_on_hyphens=False)
+        broken = textwrap.wrap(words, 120, subsequent_indent="  " * is_point, break_on_hyphens=False)
         lines += [line.replace("\N{NO-BREAK SPACE}", " ") for line in broken]
     return "\n".join(lines) + "\n"

@@ -74,8 +74,7 @@ def _checked(draw: Callable[..., Drawn]) -> Callable[..., Drawn]:
 def _log_normal(X: Float[Array, "instances features"], mean, variance: float = 1.0) -> Float[Array, "instances"]:
     """The log density of the normal distribution with that mean and the covariance ``variance`` · I."""
     apart = X - jnp.asarray(mean, X.dtype)[None, :]
-    n_features = X.shape[1]
-    return -0.5 * (jnp.sum(apart**2, axis=1) / variance + n_features * float(np.log(2 * np.pi * variance)))
+    return -0.5 * (jnp.sum(apart**2, axis=1) / variance + X.shape[1] * float(np.log(2 * np.pi * variance)))
 
 
 # Breiman's three norms (1996, Bias, variance, and arcing classifiers, technical report 460, Berkeley) in 20 features.
@@ -194,24 +193,15 @@ def _of_pair(X, first, second):
 
 def _log_mass(low, high):
     """log(Φ(high) - Φ(low)), in the tail where neither is near 1."""
-    # Mirrored where the interval lies in the upper half: there both values of Φ are near 1, and their difference
-    # cancels.
+    # Mirrored in the upper half, where both values of Φ are near 1 and their difference cancels.
     flip = low + high > 0
     low, high = jnp.where(flip, -high, low), jnp.where(flip, -low, high)
     return log_ndtr(high) + jnp.log1p(-jnp.exp(log_ndtr(low) - log_ndtr(high)))
 
 
 FLIPPED = 0.1
-SEGMENTS = np.array(
-    [
-        [int(segment) for segment in digit]
-        for digit in (
-            *("1110111", "0010010", "1011101", "1011011", "0111010"),
-            *("1101011", "1101111", "1010010", "1111111", "1111011"),
-        )
-    ],
-    np.float32,
-)
+_LIT = "1110111 0010010 1011101 1011011 0111010 1101011 1101111 1010010 1111111 1111011"
+SEGMENTS = np.array([list(map(int, digit)) for digit in _LIT.split()], np.float32)
 """Segments of the ten digits ``[digits segments]``: top, upper left and right, middle, lower left and right, bottom."""
 N_DIGITS, N_SEGMENTS = SEGMENTS.shape
 
@@ -238,14 +228,12 @@ def _log_led(X):
     return wrong * float(np.log(FLIPPED)) + (N_SEGMENTS - wrong) * float(np.log(1 - FLIPPED))
 
 
-GENERATORS: dict[str, Generator] = {
-    generator.name: generator
-    for generator in (
-        Generator("twonorm", twonorm, _log_twonorm, N_NORM, 2, bayes_error=0.022750),
-        Generator("threenorm", threenorm, _log_threenorm, N_NORM, 2, bayes_error=0.104633),
-        Generator("ringnorm", ringnorm, log_ringnorm, N_NORM, 2, bayes_error=0.014965),
-        Generator("waveform", waveform, _log_waveform, N_WAVEFORM, 3, bayes_error=0.132933),
-        Generator("led", led, _log_led, N_SEGMENTS, N_DIGITS, bayes_error=0.259978),
-    )
-}
+_ALL = (
+    Generator("twonorm", twonorm, _log_twonorm, N_NORM, 2, bayes_error=0.022750),
+    Generator("threenorm", threenorm, _log_threenorm, N_NORM, 2, bayes_error=0.104633),
+    Generator("ringnorm", ringnorm, log_ringnorm, N_NORM, 2, bayes_error=0.014965),
+    Generator("waveform", waveform, _log_waveform, N_WAVEFORM, 3, bayes_error=0.132933),
+    Generator("led", led, _log_led, N_SEGMENTS, N_DIGITS, bayes_error=0.259978),
+)
+GENERATORS: dict[str, Generator] = {generator.name: generator for generator in _ALL}
 """All generators, by their names; ringnorm with its default shift."""

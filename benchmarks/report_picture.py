@@ -23,12 +23,10 @@ QUIET = ("no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-b
 WIDTH, N_COLOURS = 1000, 64
 
 # What is shown: all that stands before the appendix, without what opens.
-SHORTEN = """
-() => {
+SHORTEN = """() => {
   document.querySelectorAll("main > details, #appendix").forEach(part => part.remove());
   document.body.style.paddingBottom = "1rem";
-}
-"""
+}"""
 
 
 def photograph(page: Path) -> Image.Image:

@@ -1,17 +1,14 @@
 """``python -m benchmarks.speed``: measure, write the file, print the table."""
 
 import argparse
-import sys
 import time
 from pathlib import Path
 
 from . import machine, report
+from .measure import say
 from .sections import SECTIONS
 from .workload_run import run_workload
 from .workloads import FULL, QUICK, WORKLOADS
-
-SCHEMA_VERSION = 1
-QUICK_INSTANCES, QUICK_REPEATS, QUICK_WORKLOADS = 3000, 2, "W1,W4"
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -24,17 +21,18 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, help="default: benchmarks/results/speed-<device kind>.json")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, writes only to --output")
     options = parser.parse_args(arguments)
+    workloads, instances, repeats = ("W1,W4", 3000, 2) if options.quick else (",".join(WORKLOADS), 100_000, 9)
     if options.workloads is None:
-        options.workloads = QUICK_WORKLOADS if options.quick else ",".join(WORKLOADS)
+        options.workloads = workloads
     for option, known in (("workloads", WORKLOADS), ("sections", SECTIONS)):
         names = [] if getattr(options, option) == "none" else getattr(options, option).split(",")
         if unknown := sorted(set(names) - set(known)):
             parser.error(f"--{option}: unknown {', '.join(unknown)}; known are {', '.join(known)} and none")
         setattr(options, option, names)
     if options.instances is None:
-        options.instances = QUICK_INSTANCES if options.quick else 100_000
+        options.instances = instances
     if options.repeats is None:
-        options.repeats = QUICK_REPEATS if options.quick else 9
+        options.repeats = repeats
     if options.instances < 1 or options.repeats < 1:
         parser.error("--instances and --repeats must be at least 1")
     return options
@@ -43,17 +41,17 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def measure(options: argparse.Namespace) -> dict:
     """The whole measurement, as it is written."""
     scale, started, about = QUICK if options.quick else FULL, time.perf_counter(), machine.about()
-    if (load := about["machine"]["load_at_start"] or 0) > 0.5:
-        print(f"load {load:.1f}: the machine is busy, times will be too long", file=sys.stderr)
+    if (load := about["machine"]["load_at_start"]) > 0.5:
+        say(f"load {load:.1f}: the machine is busy, times will be too long")
     asked = {name: getattr(options, name) for name in ("instances", "repeats", "quick", "workloads", "sections")}
-    result = {"schema_version": SCHEMA_VERSION, "date": about.pop("created"), **about, "options": asked}
+    result = {"schema_version": 1, "date": about.pop("created"), **about, "options": asked}
     result |= {"workloads": [], "sections": {}}
     for name in options.workloads:
         settings = {"n_instances": options.instances, "repeats": options.repeats, "scale": scale}
         result["workloads"].append(run_workload(WORKLOADS[name], **settings))
-        print(f"{name}: done after {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
+        say(f"{name}: done after {time.perf_counter() - started:.0f} s")
     for name in options.sections:
-        print(f"{name}: measuring", file=sys.stderr, flush=True)
+        say(f"{name}: measuring")
         result["sections"][name] = SECTIONS[name](scale)
     result["duration_s"] = time.perf_counter() - started
     return result
@@ -66,7 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
     report.show(result)
     if output := report.chosen_output(options, result["device"]):
         report.write(result, output)
-        print(f"written to {output}", file=sys.stderr)
+        say(f"written to {output}")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,6 @@ ROWS = (1, 16, 256, 4096, 65_536, 1_000_000)
 MOST_PAIRS, MOST_VALUES, MOST_OF_SLOW = 10**8, 5 * 10**7, 10**7
 """Rows times trees, and times columns, up to which a batch is measured; and the former for engines that are slow."""
 
-REPEATS = 7
 MOST_CALLS, SECONDS_TIMED = 50, 0.05
 """Calls in one timing, so that short ones are not those of a core that wakes up, and the seconds that they take."""
 
@@ -72,12 +72,14 @@ def _of_size(shape: Shape, model, bound: ju.BoundForest, data, n: int) -> list[d
     found = [ours, engines.scikit_learn(model, X), *peers]
     reference = ours.answer()
     calls = {engine.name: _calls(engine.answer) for engine in found}
-    times = interleaved({engine.name: _many(engine.answer, calls[engine.name]) for engine in found}, REPEATS)
+    times = interleaved({engine.name: partial(_many, engine.answer, calls[engine.name]) for engine in found}, 7)
     times = {name: Times([wall / calls[name] for wall in one.wall], []) for name, one in times.items()}
-    told = {"shape": shape.name, "trees": shape.trees, "columns": shape.columns, "rows": n}
     return [
         {
-            **told,
+            "shape": shape.name,
+            "trees": shape.trees,
+            "columns": shape.columns,
+            "rows": n,
             "engine": engine.name,
             "steady_s": spread(times[engine.name].wall),
             "ratio_to_jaxunc": ratio(times[engine.name], times["jaxunc"]),
@@ -92,12 +94,9 @@ def _calls(answer: Callable[[], object]) -> int:
     return min(MOST_CALLS, max(1, round(SECONDS_TIMED / timed(answer)[0])))
 
 
-def _many(answer: Callable[[], object], times: int) -> Callable[[], None]:
-    def call() -> None:
-        for _ in range(times):
-            answer()
-
-    return call
+def _many(answer: Callable[[], object], times: int) -> None:
+    for _ in range(times):
+        answer()
 
 
 def main(arguments: list[str] | None = None) -> None:

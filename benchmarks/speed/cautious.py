@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 
 from .machine import about, command, publish
-from .measure import interleaved, ratio, summary
+from .measure import interleaved, on_device, ratio, summary
 
 MASSES = ("equal", "leaf_size", "certainty")
 
@@ -26,8 +26,7 @@ def reports(n_instances: int, repeats: int) -> dict:
     model = RandomForestClassifier(100, max_depth=8, n_jobs=-1, random_state=0).fit(X[:4000], y[:4000])
     forest, rows = ju.from_sklearn(model), X[4000:]
     rules = {"mean": ju.Mean(), **{mass: ju.decisions.CautiousReport(2.0, mass=mass) for mass in MASSES}}
-    ready = lambda bound: jax.block_until_ready(jax.tree.leaves(bound.answer(rows)))
-    times = interleaved({name: partial(ready, ju.bind(forest, rule)) for name, rule in rules.items()}, repeats)
+    times = interleaved({name: on_device(ju.bind(forest, rule).answer, rows) for name, rule in rules.items()}, repeats)
     found: dict = {"instances": n_instances}
     for name, own in times.items():
         ratios = {"ratio_to_mean": ratio(own, times["mean"]), "cpu_ratio_to_mean": ratio(own, times["mean"], "cpu")}
@@ -45,8 +44,8 @@ def prior_fits(n_leaves: int, repeats: int) -> dict:
     ready = lambda fit, counts: jax.block_until_ready(fit(counts).alpha)
     fits = {method: partial(ju.smoothing.fit_beta_prior, method=method) for method in methods}
     calls = {method: partial(ready, fit, counts) for method, fit in fits.items()}
-    on_device = jnp.asarray(counts)
-    calls |= {f"{method}, compiled": partial(ready, jax.jit(fit), on_device) for method, fit in fits.items()}
+    sent = jnp.asarray(counts)
+    calls |= {f"{method}, compiled": partial(ready, jax.jit(fit), sent) for method, fit in fits.items()}
     times = interleaved(calls, repeats)
     return {"leaves": n_leaves, **{name: summary(found) for name, found in times.items()}}
 

@@ -15,7 +15,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 
 from .machine import about, command, publish
-from .measure import compared, interleaved
+from .measure import compared, interleaved, on_device
 
 DEVICES = (1, 2, 4, 8)
 
@@ -35,32 +35,16 @@ def sharded_forests(n_trees: int) -> tuple[dict[str, ju.BoundForest | ju.paralle
 
 def strong(forests: dict, X: np.ndarray, repeats: int) -> dict:
     """The same instances, whatever the devices."""
-    times = interleaved({name: _call(forest, X) for name, forest in forests.items()}, repeats)
+    times = interleaved({name: on_device(forest.probability, X) for name, forest in forests.items()}, repeats)
     return {"instances": len(X), **compared(times, "bound")}
 
 
 def weak(forests: dict, X: np.ndarray, repeats: int) -> dict:
     """Instances in proportion to the devices along 'data'."""
     share = len(X) // max(DEVICES)
-    calls = {f"data {n}": _call(forests[f"data {n}"], X[: n * share]) for n in DEVICES}
+    calls = {f"data {n}": on_device(forests[f"data {n}"].probability, X[: n * share]) for n in DEVICES}
     times = interleaved(calls, repeats)
     return {"instances_per_device": share, **compared(times, "data 1")}
-
-
-def differences(forests: dict, X: np.ndarray) -> dict[str, float]:
-    """How far class scores are from the bound forest's, at most."""
-    expected = np.asarray(forests["bound"](X))
-    return {name: float(np.max(np.abs(np.asarray(forest(X)) - expected))) for name, forest in forests.items()}
-
-
-def bytes_of(forests: dict) -> dict[str, int]:
-    """Of trees and leaf tables, on each device."""
-    sharded = {name: of for name, of in forests.items() if isinstance(of, ju.parallel.ShardedForest)}
-    return {name: sum(a.addressable_shards[0].data.nbytes for a in of.arrays) for name, of in sharded.items()}
-
-
-def _call(forest, X: np.ndarray):
-    return lambda: jax.block_until_ready(forest.probability(X))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -71,13 +55,20 @@ def main(arguments: list[str] | None = None) -> None:
     before = about()
     forests, X = sharded_forests(8 if options.quick else 100)
     X = X[:2000] if options.quick else X
+    scores = {name: np.asarray(forest(X)) for name, forest in forests.items()}
     result = {
         **before,
         "note": f"virtual devices share {os.cpu_count()} cores: more of them than cores cannot be faster",
         "strong": strong(forests, X, options.repeats),
         "weak": weak(forests, X, options.repeats),
-        "largest_difference_of_class_scores": differences(forests, X),
-        "forest_bytes_per_device": bytes_of(forests),
+        "largest_difference_of_class_scores": {
+            name: float(np.max(np.abs(own - scores["bound"]))) for name, own in scores.items()
+        },
+        "forest_bytes_per_device": {
+            name: sum(array.addressable_shards[0].data.nbytes for array in forest.arrays)
+            for name, forest in forests.items()
+            if name != "bound"
+        },
     }
     publish(result, options.output)
 

@@ -52,22 +52,27 @@ def scikit_learn(model, X: np.ndarray) -> Engine:
 
 def peers(model, X: np.ndarray, names: Collection[str] | None = None) -> tuple[list[Engine], list[Absent]]:
     """The other engines, all or those named, and those that are absent."""
+    imported = lambda by, made: (made[0], f"{by}, {made[1]}, from NumPy")
     makers = {
-        "ONNX Runtime": lambda: _named("ONNX Runtime", "skl2onnx, zipmap off", onnx_runtime(skl2onnx(model, X), X)),
+        "ONNX Runtime": lambda: imported("skl2onnx, zipmap off", onnx_runtime(skl2onnx(model, X), X)),
         "YDF": lambda: _ydf(model, X),
         "oneDAL": lambda: _onedal(model, X),
-        "treelite GTIL": lambda: _named("treelite GTIL", "treelite", gtil(treelite().sklearn.import_model(model), X)),
+        "treelite GTIL": lambda: imported("treelite", gtil(treelite().sklearn.import_model(model), X)),
     }
-    return attempt({name: make for name, make in makers.items() if names is None or name in names})
+    return attempt(makers, names)
 
 
-def attempt(makers: Mapping[str, Callable[[], Engine]]) -> tuple[list[Engine], list[Absent]]:
-    """The engines that can be made and answer, and those that are absent."""
+def attempt(
+    makers: Mapping[str, Callable[[], Made]], names: Collection[str] | None
+) -> tuple[list[Engine], list[Absent]]:
+    """The engines that can be made and answer, all or those named, and those that are absent."""
     found, absent = [], []
     for name, make in makers.items():
+        if names is not None and name not in names:
+            continue
         try:
-            seconds, _, engine = timed(make)
-            engine.prepare_s = seconds
+            seconds, _, made = timed(make)
+            engine = Engine(name, *made, seconds)
             engine.answer()
             found.append(engine)
         except ImportError as error:
@@ -77,10 +82,6 @@ def attempt(makers: Mapping[str, Callable[[], Engine]]) -> tuple[list[Engine], l
             # Messages may hold paths of the machine: the file gets the kind of error alone.
             absent.append(Absent(name, f"failed ({type(error).__name__})"))
     return found, absent
-
-
-def _named(name: str, imported_by: str, made: Made) -> Engine:
-    return Engine(name, made[0], f"{imported_by}, {made[1]}, from NumPy")
 
 
 def skl2onnx(model: Any, X: np.ndarray) -> bytes:
@@ -120,7 +121,7 @@ def positive(answer: Any) -> np.ndarray:
     return answer.reshape(len(answer), -1)[:, -1]
 
 
-def _onedal(model, X: np.ndarray) -> Engine:
+def _onedal(model, X: np.ndarray) -> Made:
     """Intel's, by its model builder, which takes forests of two classes."""
     import daal4py
     import treelite
@@ -130,25 +131,23 @@ def _onedal(model, X: np.ndarray) -> Engine:
         converted = daal4py.mb.convert_model(treelite.sklearn.import_model(model))
     daal4py.daalinit(cores())
     detail = f"daal4py.mb.convert_model of treelite's import, {cores()} threads, from NumPy"
-    return Engine("oneDAL", lambda: np.asarray(converted.predict(X)).ravel(), detail)
+    return lambda: np.asarray(converted.predict(X)).ravel(), detail
 
 
-def _ydf(model, X: np.ndarray) -> Engine:
+def _ydf(model, X: np.ndarray) -> Made:
     """The trees in a model that averages: from_sklearn's own lets every tree vote, which is another answer."""
     import ydf
 
     data, threads, voting = {"features": X}, cores(), ydf.from_sklearn(model)
-    fake = {
-        "label": [str(c) for c in model.classes_],
-        "features": np.zeros((len(model.classes_), model.n_features_in_)),
-    }
+    n_classes = len(model.classes_)
+    fake = {"label": list(map(str, model.classes_)), "features": np.zeros((n_classes, model.n_features_in_))}
     learner = ydf.RandomForestLearner(label="label", num_trees=0, winner_take_all=False)
     averaging = learner.train(fake, verbose=0)
     for tree in voting.iter_trees():
         averaging.add_tree(tree)
     engines = ", ".join(averaging.list_compatible_engines()) or "reference engine"
     detail = f"trees imported by from_sklearn, leaf probabilities averaged; {engines}, {threads} threads, from NumPy"
-    return Engine("YDF", lambda: averaging.predict(data, num_threads=threads), detail)
+    return lambda: averaging.predict(data, num_threads=threads), detail
 
 
 def compare(answer: np.ndarray, reference: np.ndarray) -> dict[str, float]:

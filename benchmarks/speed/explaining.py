@@ -3,9 +3,6 @@
 shap works with one thread, the others with all cores: both clocks are told.
 """
 
-import sys
-from typing import Any
-
 import jax
 import numpy as np
 from sklearn.datasets import make_classification
@@ -14,7 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 
 from .machine import about, command, publish
-from .measure import Times, interleaved, ratio, summary
+from .measure import Times, interleaved, say, speedup, summary
 
 N_FEATURES, N_TREES, N_EXPLAINED, N_GROWN = 30, 100, 1000, 25_000
 FORESTS = {"depth 8": ({"max_depth": 8}, 200), "least leaf 5": ({"min_samples_leaf": 5}, 20), "grown out": ({}, 20)}
@@ -32,8 +29,8 @@ def of_forest(name: str, X: np.ndarray, y: np.ndarray, n: int, repeats: int) -> 
     forest, explainer, rows, few = ju.from_sklearn(model), shap.TreeExplainer(model), X[-n:], min(few, n)
     both = ju.UncertaintyDecomposition("plausibility")
     calls = {
-        "ours": lambda: _ready(ju.explain(forest, ju.Mean(), rows)),
-        "ours, both uncertainties": lambda: _ready(ju.explain(forest, both, rows)),
+        "ours": lambda: jax.block_until_ready(ju.explain(forest, ju.Mean(), rows).values),
+        "ours, both uncertainties": lambda: jax.block_until_ready(ju.explain(forest, both, rows).values),
         "shap": lambda: explainer.shap_values(rows[:few]),
     }
     times = interleaved(calls, repeats)
@@ -51,26 +48,17 @@ def of_xgboost(depth: int, X: np.ndarray, y: np.ndarray, n: int, repeats: int) -
     model, rows, queries = ju.from_xgboost(booster), X[-n:], xgboost.DMatrix(X[-n:])
     cover = ju.count_leaves(model.trees, X[:-n], y[:-n])
     calls = {
-        "ours": lambda: _ready(ju.explain(model, None, rows, background=cover)),
+        "ours": lambda: jax.block_until_ready(ju.explain(model, None, rows, background=cover).values),
         "XGBoost": lambda: booster.predict(queries, pred_contribs=True),
     }
     return _told({"model": f"XGBoost, depth {depth}"}, interleaved(calls, repeats))
 
 
-def _ready(found: ju.explanations.Attributions) -> Any:
-    return jax.block_until_ready(found.values)
-
-
 def _told(row: dict, times: dict[str, Times]) -> dict:
     theirs = next(name for name in times if not name.startswith("ours"))
     row |= {"times": {name: summary(one) for name, one in times.items()}, "of": theirs}
-    row |= {"times_as_fast": {clock: ratio(times[theirs], times["ours"], clock) for clock in ("wall", "cpu")}}
-    fast = row["times_as_fast"]
-    print(
-        f"{row['model']}: {fast['wall']['median']:.1f} times {theirs}'s speed (CPU time {fast['cpu']['median']:.1f})",
-        file=sys.stderr,
-        flush=True,
-    )
+    row["times_as_fast"] = fast = speedup(times["ours"], times[theirs])
+    say(f"{row['model']}: {fast['wall']['median']:.1f} times {theirs}'s speed (CPU time {fast['cpu']['median']:.1f})")
     return row
 
 

@@ -30,11 +30,10 @@ def against_sklearn(n_instances: int, min_samples_leaf: int, repeats: int) -> di
     X, y = make_classification(n_instances, 30, n_informative=10, random_state=0)
     X = X.astype(np.float32)
     peer = ExtraTreesClassifier(100, max_features=1, n_jobs=-1, min_samples_leaf=min_samples_leaf, random_state=0)
-
-    about = {"data": f"{n_instances} x 30, numeric", "min_samples_leaf": min_samples_leaf}
     found, times = _grown(X, y, repeats, {"scikit-learn": lambda: peer.fit(X, y)}, min_samples_leaf=min_samples_leaf)
     return {
-        **about,
+        "data": f"{n_instances} x 30, numeric",
+        "min_samples_leaf": min_samples_leaf,
         **found,
         "scikit-learn": {
             **summary(times["scikit-learn"]),
@@ -47,13 +46,11 @@ def against_sklearn(n_instances: int, min_samples_leaf: int, repeats: int) -> di
 def against_published(name: str, folder: Path | None, repeats: int) -> dict:
     """100 trees on half of a set, as the published code was timed."""
     data = load(name, folder)
-    nominal = data.nominal
-    X = np.where(nominal & np.isnan(data.X), -1, data.X)
+    X = np.where(data.nominal & np.isnan(data.X), -1, data.X)
     X, _, y, _ = train_test_split(X, data.y, test_size=0.5, random_state=0)
-
-    found, times = _grown(X, y, repeats, {}, nominal=nominal)
+    found, times = _grown(X, y, repeats, {}, nominal=data.nominal)
     return {
-        "data": f"{name}, {len(X)} x {X.shape[1]}, {int(nominal.sum())} nominal",
+        "data": f"{name}, {len(X)} x {X.shape[1]}, {int(data.nominal.sum())} nominal",
         **found,
         "published_cpu_s": PUBLISHED_CPU_SECONDS[name],
         "published_over_cpu": PUBLISHED_CPU_SECONDS[name] / float(np.median(times["jaxunc"].cpu)),
@@ -75,8 +72,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = command("growing", main.__doc__, 7)
     parser.add_argument("--data", type=Path, help="folder of data sets (default: JAXUNC_DATA, then OpenML)")
     options = parser.parse_args(arguments)
-    before = about()
-    n_instances = 500 if options.quick else 20_000
+    before, n_instances = about(), 500 if options.quick else 20_000
     measured = [against_sklearn(n_instances, leaf, options.repeats) for leaf in (1, 8)]
     if not options.quick:
         measured += [against_published(name, options.data, options.repeats) for name in PUBLISHED_CPU_SECONDS]

@@ -38,9 +38,9 @@ def fresh_import(statement: str) -> list[float]:
 def import_times(repeats: int) -> dict:
     """Every statement once a round, in a new order each round, after one untimed round that fills the disk's cache."""
     times = {name: Times() for name in IMPORTS}
-    order, rng = list(IMPORTS), np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     for turn in range(repeats + 1):
-        for name in rng.permutation(order):
+        for name in rng.permutation(list(IMPORTS)):
             wall, cpu = fresh_import(IMPORTS[name])
             if turn:
                 times[name].wall.append(wall)
@@ -51,8 +51,7 @@ def import_times(repeats: int) -> dict:
 def main(arguments: list[str] | None = None) -> None:
     """Measure, write the file, print it."""
     options = command("import_time", main.__doc__, 15).parse_args(arguments)
-    before = about()
-    publish({**before, "import": import_times(1 if options.quick else options.repeats)}, options.output)
+    publish(about() | {"import": import_times(1 if options.quick else options.repeats)}, options.output)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ after each model, so that a run that was cut off keeps what it had.
 
 import argparse
 import os
-import sys
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,10 @@ import numpy as np
 
 import jaxunc as ju
 
-from .engines import Engine
-from .imported_models import Library, libraries, peers_of
+from .engines import Engine, attempt
+from .imported_models import LIBRARIES, Library
 from .machine import about
-from .measure import interleaved, ratio, repeated, spread, summary, timed
+from .measure import interleaved, ratio, repeated, say, spread, summary, timed
 from .report import chosen_output, print_table, quartiles, write
 from .workloads import TRAINING_SIZE, Data, make_data
 
@@ -40,26 +40,29 @@ CLOSE = 1e-4
 """An answer that is farther off than this is of other leaves."""
 
 
-def measure(library: Library, size: tuple[int, int, int], repeats: int, *, engines: list[str] | None) -> dict:
+def measure(name: str, library: Library, size: tuple[int, int, int], repeats: int, asked: list[str] | None) -> dict:
     """One model: its import, its leaves, and the time of all engines."""
     n_trees, depth, n_rows = size
-    if library.name.endswith("forest"):
+    if name.endswith("forest"):
         n_trees = max(2, round(n_trees * FOREST_TREES))
     data = make_data(30, TRAINING_SIZE if n_trees > 20 else 1000, n_rows)
     model = library.fit(data, n_trees, depth)
     imported = library.load(model)
     ours, first_call_s = _ours(imported, data.query)
     own = Engine("own", lambda: library.own(model, data.query), library.detail)
-    others, absent = peers_of(library, model, data.query, engines)
+    others, absent = attempt({peer: partial(make, model, data.query) for peer, make in library.peers.items()}, asked)
     found = [own, ours, *others]
     answers = {engine.name: np.asarray(engine.answer(), np.float64) for engine in found}
     leaves = _leaf_mismatches(library, model, imported, data)
-    agreement = {name: _compared(answer, answers["own"]) for name, answer in answers.items()}
+    agreement = {}
+    for engine, answer in answers.items():
+        off = np.abs(answer - answers["own"])
+        agreement[engine] = {"max_abs_difference": float(off.max()), "rows_beyond_1e-4": int(np.sum(off > CLOSE))}
     if leaves["mismatches"] or agreement["jaxunc"]["rows_beyond_1e-4"]:
-        raise AssertionError(f"{library.name}: jaxunc is not exact: {leaves}, {agreement['jaxunc']}")
+        raise AssertionError(f"{name}: jaxunc is not exact: {leaves}, {agreement['jaxunc']}")
     times = interleaved({engine.name: engine.answer for engine in found}, repeats)
     return {
-        "library": library.name,
+        "library": name,
         "trees": imported.n_trees,
         "depth": depth,
         "rows": n_rows,
@@ -67,7 +70,7 @@ def measure(library: Library, size: tuple[int, int, int], repeats: int, *, engin
         "import_s": repeated(lambda: jax.block_until_ready(library.load(model)), IMPORTS),
         "import_cpu_s": spread([timed(lambda: jax.block_until_ready(library.load(model)))[1] for _ in range(IMPORTS)]),
         "first_call_s": first_call_s,
-        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "load": os.getloadavg()[0],
         "leaves": leaves,
         "engines": [
             {
@@ -95,17 +98,12 @@ def _ours(imported: Any, X: np.ndarray) -> tuple[Engine, float]:
     return engine, timed(engine.answer)[0]
 
 
-def _compared(answer: np.ndarray, reference: np.ndarray) -> dict[str, float]:
-    difference = np.abs(answer - reference)
-    return {"max_abs_difference": float(difference.max()), "rows_beyond_1e-4": int(np.sum(difference > CLOSE))}
-
-
 def _leaf_mismatches(library: Library, model: Any, imported: Any, data: Data) -> dict[str, int | None]:
     """Leaves visited, and how many of them are not the library's own; of libraries that do not tell: None visited."""
     if library.leaves is None:
         return {"visits": None, "mismatches": 0}
-    rows = near_thresholds(imported.trees, data.query[: LEAF_ROWS // 2], LEAF_ROWS // 2)
-    X = np.concatenate([data.query[: LEAF_ROWS // 2], rows])
+    half = data.query[: LEAF_ROWS // 2]
+    X = np.concatenate([half, near_thresholds(imported.trees, half, LEAF_ROWS // 2)])
     theirs = np.asarray(library.leaves(model, X)).reshape(len(X), -1).astype(np.int64)
     own = np.asarray(ju.leaf_index(imported.trees, X))
     return {"visits": own.size, "mismatches": sum(wrong(a, b) for a, b in zip(own.T, theirs.T, strict=True))}
@@ -142,10 +140,8 @@ def show(result: dict) -> None:
     for model in result["models"]:
         visits = model["leaves"]["visits"]
         leaves = f"{model['leaves']['mismatches']} of {visits} leaves wrong" if visits else "it tells no leaves"
-        title = (
-            f"{model['library']}: {model['trees']} trees of depth {model['depth']}, {model['rows']} rows; "
-            f"import {model['import_s']['median']:.2f} s; {leaves}"
-        )
+        title = f"{model['library']}: {model['trees']} trees of depth {model['depth']}, {model['rows']} rows"
+        title += f"; import {model['import_s']['median']:.2f} s; {leaves}"
         rows = []
         for engine in model["engines"]:
             cpu, answers = engine["cpu_ratio_to_own"]["median"], engine["answers"]
@@ -162,8 +158,7 @@ def show(result: dict) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Measure, write the file, print the tables."""
     parser = argparse.ArgumentParser("python -m benchmarks.speed.imported", description=main.__doc__)
-    known = [name for name, _ in libraries()]
-    parser.add_argument("--libraries", nargs="+", choices=known, default=known, metavar="NAME")
+    parser.add_argument("--libraries", nargs="+", choices=LIBRARIES, default=list(LIBRARIES), metavar="NAME")
     parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=["large", "small"])
     parser.add_argument("--engines", nargs="+", metavar="NAME", help="other engines to ask (default: all that take it)")
     parser.add_argument("--repeats", type=int, default=7)
@@ -173,16 +168,16 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     result: dict[str, Any] = {**about(), "repeats": options.repeats, "models": [], "absent": []}
     output = chosen_output(options, result["device"], "imported")
-    for name, make in libraries():
+    for name, make in LIBRARIES.items():
         for size in options.sizes if name in options.libraries else ():
             if name.endswith("forest") and size != "large":
                 continue
-            print(f"{name}, {size}: measuring", file=sys.stderr, flush=True)
+            say(f"{name}, {size}: measuring")
             try:
                 n_trees, depth, n_rows = (QUICK if options.quick else SIZES)[size]
                 chosen = n_trees, depth, min(n_rows, options.rows or n_rows)
                 repeats = 2 if options.quick else options.repeats
-                result["models"].append(measure(make(), chosen, repeats, engines=options.engines))
+                result["models"].append(measure(name, make(), chosen, repeats, options.engines))
             except ImportError as error:
                 result["absent"].append({"library": name, "reason": f"not installed (no module {error.name})"})
             except Exception as error:  # the others go on; messages may hold paths of the machine

@@ -2,7 +2,7 @@
 
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,63 +11,36 @@ import numpy as np
 
 import jaxunc as ju
 
-from .engines import Absent, Engine, Made, attempt, cores, gtil, onnx_runtime, positive, skl2onnx, treelite
+from .engines import Made, cores, gtil, onnx_runtime, positive, skl2onnx, treelite
 from .workloads import Data
-
-Fit = Callable[[Data, int, int], Any]
-"""(data, trees, depth) → a fitted model."""
 
 
 @dataclass(frozen=True)
 class Library:
     """One kind of model of a library."""
 
-    name: str
-    fit: Fit
+    fit: Callable[[Data, int, int], Any]
+    """(data, trees, depth) → a fitted model."""
     load: Callable[[Any], Any]
     """The importer."""
     own: Callable[[Any, np.ndarray], np.ndarray]
     """Its own probability of class 1, with all cores, from NumPy."""
     detail: str
-    leaves: Callable[[Any, np.ndarray], np.ndarray] | None = None
+    leaves: Callable[[Any, np.ndarray], np.ndarray] | None
     """The leaf of each instance in each tree, where the library tells it."""
-    peers: dict[str, Callable[[Any, np.ndarray], Made]] | None = None
+    peers: dict[str, Callable[[Any, np.ndarray], Made]]
     """(model, rows) → what answers, and a word about it."""
-
-
-def peers_of(
-    library: Library, model: Any, X: np.ndarray, names: Collection[str] | None = None
-) -> tuple[list[Engine], list[Absent]]:
-    """The other engines that take this model, all or those named, and those that are absent."""
-    makers = {name: make for name, make in (library.peers or {}).items() if names is None or name in names}
-    return attempt({name: lambda name=name, make=make: Engine(name, *make(model, X)) for name, make in makers.items()})
-
-
-def libraries() -> Iterator[tuple[str, Callable[[], Library]]]:
-    """Names, and what makes each; it raises an ImportError where the library is absent."""
-    yield from (
-        ("XGBoost", _xgboost),
-        ("LightGBM", _lightgbm),
-        ("CatBoost", _catboost),
-        ("HistGradientBoosting", _histogram),
-        ("YDF", _ydf),
-        ("XGBoost, random forest", lambda: _xgboost(forest=True)),
-        ("LightGBM, random forest", lambda: _lightgbm(forest=True)),
-        ("YDF, random forest", lambda: _ydf(forest=True)),
-    )
 
 
 def _xgboost(forest: bool = False) -> Library:
     import xgboost
 
-    kind = xgboost.XGBRFClassifier if forest else xgboost.XGBClassifier
-    settings = {} if forest else {"learning_rate": 0.05}
+    kind, settings = (xgboost.XGBRFClassifier, {}) if forest else (xgboost.XGBClassifier, {"learning_rate": 0.05})
 
     def fit(data: Data, n_trees: int, depth: int):
         return kind(n_estimators=n_trees, max_depth=depth, n_jobs=cores(), **settings).fit(data.X, data.y)
 
     return Library(
-        "XGBoost, random forest" if forest else "XGBoost",
         fit,
         ju.from_xgboost,
         lambda model, X: model.predict_proba(X)[:, 1],
@@ -91,14 +64,10 @@ def _lightgbm(forest: bool = False) -> Library:
         limits = {"n_estimators": n_trees, "max_depth": depth, "num_leaves": 2**depth, "learning_rate": 0.05}
         return lightgbm.LGBMClassifier(n_jobs=cores(), verbose=-1, **limits, **settings).fit(data.X, data.y)
 
-    def own(model: Any, X: np.ndarray) -> np.ndarray:
-        return model.booster_.predict(X, num_threads=cores())
-
     return Library(
-        "LightGBM, random forest" if forest else "LightGBM",
         fit,
         ju.from_lightgbm,
-        own,
+        lambda model, X: model.booster_.predict(X, num_threads=cores()),
         "Booster.predict",
         lambda model, X: model.booster_.predict(X, pred_leaf=True),
         {
@@ -120,7 +89,6 @@ def _catboost() -> Library:
         return model.fit(data.X, data.y)
 
     return Library(
-        "CatBoost",
         fit,
         ju.from_catboost,
         lambda model, X: model.predict_proba(X, thread_count=cores())[:, 1],
@@ -142,7 +110,6 @@ def _histogram() -> Library:
         return HistGradientBoostingClassifier(early_stopping=False, **limits).fit(data.X, data.y)
 
     return Library(
-        "HistGradientBoosting",
         fit,
         ju.from_sklearn_values,
         lambda model, X: model.predict_proba(X)[:, 1],
@@ -167,7 +134,6 @@ def _ydf(forest: bool = False) -> Library:
         return learner.train({"features": data.X, "label": data.y}, verbose=0)
 
     return Library(
-        "YDF, random forest" if forest else "YDF",
         fit,
         ju.from_ydf,
         lambda model, X: model.predict({"features": X}, num_threads=cores()),
@@ -244,3 +210,16 @@ def _ydf_jax(model: Any, X: np.ndarray):
     made = model.to_jax_function()
     feed = {"features": jax.numpy.asarray(X)}
     return lambda: np.asarray(made.predict(feed)), "to_jax_function, jitted"
+
+
+LIBRARIES: dict[str, Callable[[], Library]] = {
+    "XGBoost": _xgboost,
+    "LightGBM": _lightgbm,
+    "CatBoost": _catboost,
+    "HistGradientBoosting": _histogram,
+    "YDF": _ydf,
+    "XGBoost, random forest": lambda: _xgboost(forest=True),
+    "LightGBM, random forest": lambda: _lightgbm(forest=True),
+    "YDF, random forest": lambda: _ydf(forest=True),
+}
+"""What makes each; it raises an ImportError where the library is absent."""

@@ -51,6 +51,18 @@ def histograms(n: int, n_trees: int, repeats: int) -> dict:
     return found
 
 
+def loss_of_weights(forest: ju.Forest, **how):
+    """The loss of the mean with weighted trees, of the logarithms of weights, rows and their classes."""
+
+    def loss(log_weights, X, y):
+        rule = ju.Weighted(ju.Mean(), jnp.exp(log_weights))
+        leaves = ju.inference.leaf_table(forest, rule)
+        merged = ju.inference.merge_leaves(forest.trees, leaves, X, merge=rule.merge, missing=False, **how)
+        return -jnp.mean(jnp.take_along_axis(rule.finish(merged).log_probability, y[:, None], axis=1))
+
+    return loss
+
+
 def pure_fold(sizes: list[int], n_trees: int) -> dict:
     """Value and gradient in weights of the trees, in mini-batches of 8192 rows, and the memory of the program."""
     X, y = make_classification(max(sizes), 30, n_informative=10, flip_y=0.1, random_state=0)
@@ -58,13 +70,7 @@ def pure_fold(sizes: list[int], n_trees: int) -> dict:
     model = RandomForestClassifier(n_trees, min_samples_leaf=8, n_jobs=-1, random_state=0).fit(X[:20000], y[:20000])
     forest, labels, data = ju.from_sklearn(model), jnp.asarray(y), jnp.asarray(X)
 
-    def loss(log_weights, x, own):
-        rule = ju.Weighted(ju.Mean(), jnp.exp(log_weights))
-        leaves = ju.inference.leaf_table(forest, rule)
-        merged = ju.inference.merge_leaves(forest.trees, leaves, x, merge=rule.merge, missing=False)
-        return -jnp.mean(jnp.take_along_axis(rule.finish(merged).log_probability, own[:, None], axis=1))
-
-    step = jax.jit(jax.value_and_grad(loss))
+    step = jax.jit(jax.value_and_grad(loss_of_weights(forest)))
     weights, batch = jnp.zeros(n_trees), 8192
     memory = {
         n: step.lower(weights, data[:n], labels[:n]).compile().memory_analysis().temp_size_in_bytes for n in sizes

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import resource
 from datetime import UTC, datetime
 from importlib import metadata
@@ -18,18 +19,6 @@ _PACKAGES = (
     *("xgboost-cpu", "xgboost", "lightgbm", "catboost", "lleaves", "pylignum", "onnxmltools", "jax-cuda12-plugin"),
     *("jax-cuda13-plugin", "nvforest-cu12", "nvforest-cu13", "jaxunc", "shap"),
 )
-
-
-def machine() -> dict:
-    """The processor, its memory, and how busy it was when the measurement began."""
-    return {
-        "system": platform.system(),
-        "architecture": platform.machine(),
-        "cpu": _cpu_model(),
-        "cores": cores(),
-        "memory_gib": _memory_gib(),
-        "load_at_start": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-    }
 
 
 def peak_bytes() -> int:
@@ -47,11 +36,24 @@ def peak_bytes() -> int:
 
 def about() -> dict:
     """When and on what a measurement begins."""
+    devices = jax.devices()
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(),
-        "device": device(),
-        "versions": versions(),
+        "machine": {
+            "system": platform.system(),
+            "architecture": platform.machine(),
+            "cpu": _cpu_model(),
+            "cores": cores(),
+            "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+            "load_at_start": os.getloadavg()[0],
+        },
+        "device": {
+            "backend": jax.default_backend(),
+            "kind": devices[0].device_kind,
+            "count": len(devices),
+            "devices": [f"{d.platform}:{d.id}" for d in devices],
+        },
+        "versions": {"python": platform.python_version(), **{package: _version(package) for package in _PACKAGES}},
     }
 
 
@@ -73,39 +75,14 @@ def publish(result: dict, output: Path | None) -> None:
     print(text)
 
 
-def device() -> dict:
-    """The devices that JAX scores on."""
-    devices = jax.devices()
-    return {
-        "backend": jax.default_backend(),
-        "kind": devices[0].device_kind,
-        "count": len(devices),
-        "devices": [f"{d.platform}:{d.id}" for d in devices],
-    }
-
-
-def versions() -> dict[str, str | None]:
-    """Of everything that was measured; None: not installed."""
-    found: dict[str, str | None] = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = None
-    return found
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
-
-
-def _memory_gib() -> float | None:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, ValueError, OSError):
-        return None
+    info = Path("/proc/cpuinfo")
+    named = re.search(r"^model name\s*: (.*)$", info.read_text(), re.MULTILINE) if info.exists() else None
+    return named[1].strip() if named else platform.processor()

@@ -1,10 +1,12 @@
 """Interleaved repetitions, and what is said of them."""
 
 import random
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import jax
 import numpy as np
 
 SETTLE_SECONDS = 0.02
@@ -47,14 +49,13 @@ def interleaved(calls: Mapping[str, Callable[[], object]], repeats: int) -> dict
 
 def spread(values) -> dict[str, float]:
     """Median, quartiles, extremes."""
-    low, first, median, third, high = np.quantile(np.asarray(values, float), [0, 0.25, 0.5, 0.75, 1])
-    return {
-        "median": float(median),
-        "first_quartile": float(first),
-        "third_quartile": float(third),
-        "min": float(low),
-        "max": float(high),
-    }
+    quantiles = {"median": 0.5, "first_quartile": 0.25, "third_quartile": 0.75, "min": 0, "max": 1}
+    return {name: float(np.quantile(np.asarray(values, float), share)) for name, share in quantiles.items()}
+
+
+def speedup(times: Times, reference: Times) -> dict[str, dict[str, float]]:
+    """The reference's time over this one, by both clocks: above 1 is faster."""
+    return {clock: ratio(reference, times, clock) for clock in ("wall", "cpu")}
 
 
 def ratio(times: Times, reference: Times, clock: str = "wall") -> dict[str, float]:
@@ -74,6 +75,16 @@ def compared(times: Mapping[str, Times], reference: str) -> dict[str, dict]:
         name: {**summary(own), "ratio": ratio(own, of), "cpu_ratio": ratio(own, of, "cpu")}
         for name, own in times.items()
     }
+
+
+def on_device(function: Callable, rows: object) -> Callable[[], object]:
+    """A call that answers rows and leaves the answers where they are made."""
+    return lambda: jax.block_until_ready(jax.tree.leaves(function(rows)))
+
+
+def say(message: str) -> None:
+    """Tell how a measurement goes on."""
+    print(message, file=sys.stderr, flush=True)
 
 
 def repeated(call: Callable[[], object], times: int) -> dict[str, float]:

@@ -50,20 +50,15 @@ def _chunk_programs(bound: ju.BoundForest, X: np.ndarray) -> list[dict[str, int]
 
 
 def _fold_bytes(forest: ju.Forest, combiner: ju.Combiner, *, missing: bool) -> int:
-    merge = combiner.merge
-
-    def fold(forest, leaf_table, X):
-        return ju.inference.merge_leaves(forest, leaf_table, X, merge=merge, missing=missing)
-
+    fold = partial(ju.inference.merge_leaves, merge=combiner.merge, missing=missing)
     return _temp_bytes(fold, forest, combiner)
 
 
 def _gradient_bytes(forest: ju.Forest, combiner: ju.Combiner) -> int:
     """Of the gradient with respect to the leaf table."""
-    merge = combiner.merge
 
     def total(forest, leaf_table, X):
-        merged = ju.inference.merge_leaves(forest, leaf_table, X, merge=merge, missing=False)
+        merged = ju.inference.merge_leaves(forest, leaf_table, X, merge=combiner.merge, missing=False)
         return sum(jnp.sum(part**2) for part in jax.tree.leaves(merged))
 
     return _temp_bytes(jax.grad(total, argnums=1), forest, combiner)

@@ -16,7 +16,6 @@ JAX finds them. Every process passes its own rows and gets their answers.
 """
 
 import argparse
-import time
 
 import jax
 import numpy as np
@@ -24,6 +23,8 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
+
+from .measure import repeated
 
 
 def start(options: argparse.Namespace) -> None:
@@ -44,21 +45,16 @@ def score(n_instances: int, n_trees: int, tree: int, repeats: int) -> dict:
     if tree > jax.local_device_count():  # the trees of one forest lie with several processes: they share rows
         shares = jax.device_count() // tree
     mine = np.array_split(rows, shares)[jax.process_index() * shares // jax.process_count()]
-
     bound = ju.bind(ju.from_sklearn(model), ju.Mean())
     mesh = jax.make_mesh((jax.device_count() // tree, tree), ("data", "tree"))
     sharded = ju.shard(bound, mesh)
-    answer, seconds = sharded.probability(mine), []
-    for _ in range(repeats):
-        begun = time.perf_counter()
-        sharded.probability(mine)
-        seconds.append(time.perf_counter() - begun)
+    answer = sharded.probability(mine)
     return {
         "process": jax.process_index(),
         "devices": f"{jax.local_device_count()} of {jax.device_count()}",
         "mesh": dict(mesh.shape),
         "rows": len(mine),
-        "median_s": float(np.median(seconds)),
+        "median_s": repeated(lambda: sharded.probability(mine), repeats)["median"],
         "largest_difference": float(np.max(np.abs(answer - bound.probability(mine)), initial=0)),
     }
 

@@ -35,20 +35,12 @@ _COLUMNS = {
 }
 """What the table shows of each section; the file holds the rest."""
 
-_WIDTH = 120
-"""Of tables that are not printed to a terminal."""
-
-_RESULTS = Path(__file__).resolve().parents[1] / "results"
-
-
-def default_output(device_kind: str, measured: str = "speed") -> Path:
-    """``benchmarks/results/speed-<device kind>.json``, or of something else that was measured."""
-    return _RESULTS / f"{measured}-{re.sub(r'[^a-z0-9]+', '-', device_kind.lower()).strip('-')}.json"
-
 
 def chosen_output(options: argparse.Namespace, device: dict, measured: str = "speed") -> Path | None:
-    """The file that is asked for; else the default one, but for quick runs."""
-    return options.output or (None if options.quick else default_output(device["kind"], measured))
+    """The file that is asked for; else, but for quick runs, ``benchmarks/results/speed-<device kind>.json``."""
+    kind = re.sub(r"[^a-z0-9]+", "-", device["kind"].lower()).strip("-")
+    results = Path(__file__).resolve().parents[1] / "results"
+    return options.output or (None if options.quick else results / f"{measured}-{kind}.json")
 
 
 def write(result: dict, path: Path) -> None:
@@ -60,27 +52,19 @@ def write(result: dict, path: Path) -> None:
 
 
 def show(result: dict) -> None:
-    """Print the tables: with rich where it is installed."""
-    for title, header, rows in tables(result):
-        print_table(title, header, rows)
-
-
-def tables(result: dict) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Title, header and rows of each table."""
-    shown = []
+    """Print the tables."""
     for workload in result["workloads"]:
-        shown += [_engine_table(workload), _rule_table(workload)]
+        print_table(*_engine_table(workload))
+        print_table(*_rule_table(workload))
     if result["workloads"]:
-        shown.append(_cost_table(result["workloads"]))
-    shown += [_section_table(name, section) for name, section in result["sections"].items()]
-    return shown
+        print_table(*_cost_table(result["workloads"]))
+    for name, section in result["sections"].items():
+        print_table(*_section_table(name, section))
 
 
 def _engine_table(workload: dict):
-    title = (
-        f"{workload['name']}: {workload['what']} ({workload['nodes_per_tree']:.0f} nodes a tree, "
-        f"mean path {workload['mean_path']:.1f}), {workload['n_instances']} instances"
-    )
+    size = f"{workload['nodes_per_tree']:.0f} nodes a tree, mean path {workload['mean_path']:.1f}"
+    title = f"{workload['name']}: {workload['what']} ({size}), {workload['n_instances']} instances"
     rows = []
     for engine in workload["engines"]:
         ratio, off = engine["ratio_to_scikit_learn"], f"{engine['answers']['max_abs_difference']:.1e}"
@@ -91,9 +75,8 @@ def _engine_table(workload: dict):
 
 
 def _rule_table(workload: dict):
-    rows = [
-        [rule["name"], _milliseconds(rule["steady_s"]), quartiles(rule["ratio_to_mean"])] for rule in workload["rules"]
-    ]
+    rules = workload["rules"]
+    rows = [[rule["name"], _milliseconds(rule["steady_s"]), quartiles(rule["ratio_to_mean"])] for rule in rules]
     return f"{workload['name']}: rules", ["rule", "ms (quartiles)", "over the mean (quartiles)"], rows
 
 
@@ -114,24 +97,19 @@ def _cost_table(workloads: list[dict]):
 def as_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
     """Header and rows: a column for each key of any record, times in ms and ratios with their quartiles."""
     keys = dict.fromkeys(key for record in records for key in record if key != "cpu_s")
-    return list(keys), [[_any_cell(key, record.get(key)) for key in keys] for record in records]
-
-
-def _any_cell(key: str, value) -> str:
-    if isinstance(value, dict):
-        return _milliseconds(value) if key.endswith("_s") else quartiles(value)
-    return _cell(value)
+    return list(keys), [[_cell(key, record.get(key)) for key in keys] for record in records]
 
 
 def _section_table(name: str, section):
     """A list of records as rows, a record as one row."""
     records, columns = section if isinstance(section, list) else [section], _COLUMNS[name]
-    special = {"steady_s": _milliseconds, "ratio_to_jaxunc": quartiles}
-    rows = [[special.get(key, _cell)(record.get(key, record.get("failed"))) for key in columns] for record in records]
+    rows = [[_cell(key, record.get(key, record.get("failed"))) for key in columns] for record in records]
     return name.replace("-", " "), list(columns.values()), rows
 
 
-def _cell(value) -> str:
+def _cell(key: str, value) -> str:
+    if isinstance(value, dict):
+        return _milliseconds(value) if key.endswith("_s") else quartiles(value)
     return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
 
 
@@ -165,4 +143,4 @@ def print_table(title: str, header: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*row)
     console = Console()
-    (console if console.is_terminal else Console(width=_WIDTH)).print(table)
+    (console if console.is_terminal else Console(width=120)).print(table)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
 
 from benchmarks.pages import save
 
@@ -23,7 +22,15 @@ def draw(measured: list[dict[str, Any]], path: Path) -> None:
     figure, axes = plt.subplots(1, len(shapes), figsize=(10, 3.6), sharex=True, sharey=True, layout="constrained")
     for shape, ax in zip(shapes, axes, strict=True):
         for engine, colour in {**OTHERS, "jaxunc": JAXUNC}.items():
-            _line(ax, [one for one in measured if (one["shape"], one["engine"]) == (shape, engine)], engine, colour)
+            found = [one for one in measured if (one["shape"], one["engine"]) == (shape, engine)]
+            rows = [one["rows"] for one in found]
+            middle, low, high = (
+                [1e6 * one["steady_s"][part] / one["rows"] for one in found]
+                for part in ("median", "first_quartile", "third_quartile")
+            )
+            width, size = (2.4, 5) if engine == "jaxunc" else (1.4, 3.5)
+            ax.plot(rows, middle, "o-", color=colour, label=engine, linewidth=width, markersize=size)
+            ax.fill_between(rows, low, high, color=colour, alpha=0.15, linewidth=0)
         ax.set(title=f"100 trees, {shape}", xscale="log", yscale="log", xlabel="rows in a call")
         ax.grid(axis="y", color="#e4e4e4", linewidth=0.6)
         ax.spines[["top", "right"]].set_visible(False)
@@ -33,17 +40,6 @@ def draw(measured: list[dict[str, Any]], path: Path) -> None:
     figure.legend(handles[::-1], names[::-1], loc="outside lower center", ncols=len(names), frameon=False)
     save(figure, path)
     plt.close(figure)
-
-
-def _line(ax: Axes, measured: list[dict[str, Any]], engine: str, colour: str) -> None:
-    rows = [one["rows"] for one in measured]
-    middle, low, high = (
-        [1e6 * one["steady_s"][part] / one["rows"] for one in measured]
-        for part in ("median", "first_quartile", "third_quartile")
-    )
-    own = engine == "jaxunc"
-    ax.plot(rows, middle, "o-", color=colour, label=engine, linewidth=2.4 if own else 1.4, markersize=5 if own else 3.5)
-    ax.fill_between(rows, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
 def main() -> None:

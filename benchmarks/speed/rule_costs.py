@@ -12,7 +12,7 @@ import jaxunc as ju
 
 from .batch_sizes import Shape
 from .machine import about
-from .measure import interleaved, ratio, summary
+from .measure import interleaved, on_device, ratio, summary
 from .report import chosen_output, write
 from .workloads import FULL, QUICK, WORKLOADS, Scale, fit, make_data
 
@@ -21,10 +21,9 @@ SHAPES = (Shape(1), Shape(4), Shape(8), Shape(None))
 
 def folds(prior) -> dict[str, ju.Combiner]:
     """Every rule for two classes: sums, minima and maxima, then those that keep every tree's score or a whole grid."""
-    plausibility = ju.Mean(ju.scorers.plausibility)
     return {
         "mean": ju.Mean(),
-        "mean of plausibility": plausibility,
+        "mean of plausibility": ju.Mean(ju.scorers.plausibility),
         "mean of confidence bounds": ju.Mean(ju.scorers.confidence_bounds),
         "vote": ju.Vote(),
         "literal vote": ju.Vote("literal"),
@@ -55,15 +54,11 @@ def rule_costs(scale: Scale) -> list[dict]:
     for shape in SHAPES:
         forest = ju.from_sklearn(fit(WORKLOADS["W2"], data, scale, max_depth=shape.depth))
         bounds = {name: ju.bind(forest, rule) for name, rule in folds(forest.prior).items()}
-        times = interleaved({name: _call(bound, rows) for name, bound in bounds.items()}, repeats)
+        times = interleaved({name: on_device(bound, rows) for name, bound in bounds.items()}, repeats)
         for name, measured in times.items():
-            over_mean = {"ratio_to_mean": ratio(measured, times["mean"])}
-            found.append({"shape": shape.name, "rule": name, **summary(measured), **over_mean})
+            own = {"shape": shape.name, "rule": name, **summary(measured)}
+            found.append(own | {"ratio_to_mean": ratio(measured, times["mean"])})
     return found
-
-
-def _call(bound: ju.BoundForest, rows):
-    return lambda: jax.block_until_ready(bound(rows))
 
 
 def multiples(found: list[dict]) -> dict[str, dict[str, float]]:

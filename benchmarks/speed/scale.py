@@ -23,11 +23,11 @@ from pathlib import Path
 import numpy as np
 
 from .machine import about, peak_bytes, publish
-from .measure import spread
+from .measure import say, spread
 
 N_FEATURES = 30
-OUTPUTS = ["class", "probability", "interval", "set"]
 FILE_ROWS = 2**21
+SHAPES = (100, 8), (500, 8), (100, 16)
 WORDS = "rows", "seconds", "cpu_seconds", "peak_bytes"
 
 
@@ -40,8 +40,9 @@ def make_data(folder: Path, n_rows: int) -> Path:
     if target.exists():
         return target
     target.mkdir(parents=True)
+    how = {"compression": "snappy", "use_dictionary": False, "write_statistics": False}
     for i, start in enumerate(range(0, n_rows, FILE_ROWS)):
-        with parquet.ParquetWriter(target / f"{i:04d}.parquet", _schema(), compression="snappy", **_plain()) as writer:
+        with parquet.ParquetWriter(target / f"{i:04d}.parquet", _schema(), **how) as writer:
             for j, first in enumerate(range(start, min(start + FILE_ROWS, n_rows), 2**17)):
                 rows = min(2**17, n_rows - first)
                 X = np.random.default_rng((i, j)).normal(size=(N_FEATURES, rows)).astype(np.float32)
@@ -53,10 +54,6 @@ def _schema():
     import pyarrow as pa
 
     return pa.schema([(f"x{j}", pa.float32()) for j in range(N_FEATURES)])
-
-
-def _plain() -> dict:
-    return {"use_dictionary": False, "write_statistics": False}
 
 
 LAYOUTS = {
@@ -106,7 +103,7 @@ def layouts(folder: Path, n_rows: int) -> list[dict]:
         size = sum(file.stat().st_size for file in files)
         found.append({"layout": layout, "trees": 100, "depth": 8, "file_bytes": size})
         found[-1] |= measured("files", model, data, folder / "out")
-        print(json.dumps(found[-1]), file=sys.stderr)
+        say(json.dumps(found[-1]))
         for file in files:
             file.unlink()
     return found
@@ -133,10 +130,9 @@ def make_model(folder: Path, n_trees: int, depth: int) -> Path:
 
 def run_files(model: Path, data: Path, output: Path) -> dict:
     """From files to files."""
-    import jaxunc as ju
+    from jaxunc.streaming import predict_files
 
-    manifest = ju.streaming.predict_files(model, data, output, outputs=OUTPUTS)
-    return {"rows": manifest["rows"]}
+    return {"rows": predict_files(model, data, output, outputs=["class", "probability", "interval", "set"])["rows"]}
 
 
 def run_memory(model: Path, data: Path, output: Path) -> dict:
@@ -203,12 +199,12 @@ def measured(kind: str, model: Path, data: Path, output: Path) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def sweep(folder: Path, sizes: list[int], shapes: list[tuple[int, int]], repeats: int, with_sklearn: int) -> list[dict]:
+def sweep(folder: Path, sizes: list[int], repeats: int, with_sklearn: int) -> list[dict]:
     """Every size by every way, in turns."""
     found = []
     for n_rows in sizes:
         data = make_data(folder, n_rows)
-        for n_trees, depth in shapes if n_rows == 10**6 else shapes[:1]:
+        for n_trees, depth in SHAPES if n_rows == 10**6 else SHAPES[:1]:
             model = make_model(folder, n_trees, depth)
             kinds = [kind for kind in RUNS if kind != "sklearn" or n_rows <= with_sklearn]
             runs: dict[str, list[dict]] = {kind: [] for kind in kinds}
@@ -222,7 +218,7 @@ def sweep(folder: Path, sizes: list[int], shapes: list[tuple[int, int]], repeats
             entry["share_of_memory"] = spread(speed["files"] / speed["memory"])
             if "sklearn" in speed:
                 entry["times_sklearn"] = spread(speed["files"] / speed["sklearn"])
-            print(json.dumps(entry), file=sys.stderr)
+            say(json.dumps(entry))
             found.append(entry)
         if n_rows > 10**6:
             shutil.rmtree(data)
@@ -245,7 +241,10 @@ def killed(folder: Path, n_rows: int, seed: int = 0) -> dict:
         manifest = again / "_manifest.json"
         rows.append(json.loads(manifest.read_text())["rows"] if manifest.exists() else 0)
     last = subprocess.run(_command("files", model, data, again), capture_output=True, text=True, check=True)
-    digests = [_digests(whole), _digests(again)]
+    digests = [
+        {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in output.iterdir()}
+        for output in (whole, again)
+    ]
     return {
         "rows": n_rows,
         "seconds_undisturbed": seconds,
@@ -255,10 +254,6 @@ def killed(folder: Path, n_rows: int, seed: int = 0) -> dict:
         "files": len(digests[0]),
         "same_bytes": digests[0] == digests[1],
     }
-
-
-def _digests(folder: Path) -> dict[str, str]:
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -279,11 +274,10 @@ def main(arguments: list[str] | None = None) -> None:
         return
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
-        shapes = [(100, 8), (500, 8), (100, 16)]
         result = {
             **about(),
             "columns": N_FEATURES,
-            "sizes": sweep(folder, options.rows, shapes, options.repeats, options.with_sklearn),
+            "sizes": sweep(folder, options.rows, options.repeats, options.with_sklearn),
             "layouts": layouts(folder, options.layouts) if options.layouts else None,
             "killed": killed(folder, options.kill) if options.kill else None,
         }

@@ -8,6 +8,7 @@ import jaxunc as ju
 
 from .batch_sizes import batch_sizes
 from .first_call import Stopwatch, compilations, measure_first_call
+from .measure import timed
 from .workloads import FULL, WORKLOADS, Scale, fit, make_data, repeat_trees
 
 FIRST_CALL_INSTANCES = 2048
@@ -17,13 +18,12 @@ def first_calls(scale: Scale) -> list[dict]:
     """The first call by number of trees and depth, each in a fresh process: it must not grow with either."""
     data = make_data(30, scale.training_size, FIRST_CALL_INSTANCES)
     results = []
-    for shape, settings in (("shallow", {"max_depth": 4}), ("deep", {"min_samples_leaf": 1})):
+    for shape, depth in (("shallow", 4), ("deep", None)):
         for n_trees in (10, 100, 1000) if scale is FULL else (3,):
             unit = 10 if scale is FULL else 3
-            grown = fit(WORKLOADS["W2"], data, scale, n_trees=unit, **{"max_depth": None, **settings})
+            grown = fit(WORKLOADS["W2"], data, scale, n_trees=unit, max_depth=depth)
             longest = max(tree.tree_.max_depth for tree in grown.estimators_)
-            model = repeat_trees(grown, n_trees // unit)
-            steps = measure_first_call(model, data.query)
+            steps = measure_first_call(repeat_trees(grown, n_trees // unit), data.query)
             results.append({"shape": shape, "longest_path": int(longest), **steps})
     return results
 
@@ -50,8 +50,7 @@ def cross_validation(scale: Scale) -> dict:
 def _score_fold(model, test: np.ndarray, compiled: list[float]) -> dict:
     programs, before, lap = _chunk_programs(), len(compiled), Stopwatch()
     forest = ju.from_sklearn(model)
-    bound = ju.bind(forest, ju.Mean())
-    jax.block_until_ready(bound.probability(test))
+    jax.block_until_ready(ju.bind(forest, ju.Mean()).probability(test))
     seconds, after = lap(), _chunk_programs()
     return {
         "n_instances": len(test),
@@ -77,13 +76,9 @@ def large_import(scale: Scale) -> dict:
     data = make_data(30, 17_300 if scale is FULL else scale.training_size, 1)
     model = repeat_trees(fit(WORKLOADS["W4"], data, scale, n_trees=unit), times)
     nodes = sum(tree.tree_.node_count for tree in model.estimators_)
-    lap = Stopwatch()
-    forest = ju.from_sklearn(model)
-    jax.block_until_ready(forest)
-    import_s = lap()
-    bound = ju.bind(forest, ju.Mean())
-    jax.block_until_ready(bound)
-    return {"n_trees": forest.n_trees, "n_nodes": int(nodes), "import_s": import_s, "bind_s": lap()}
+    import_s, _, forest = timed(lambda: jax.block_until_ready(ju.from_sklearn(model)))
+    bind_s = timed(lambda: jax.block_until_ready(ju.bind(forest, ju.Mean())))[0]
+    return {"n_trees": forest.n_trees, "n_nodes": int(nodes), "import_s": import_s, "bind_s": bind_s}
 
 
 SECTIONS = {

@@ -16,17 +16,11 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.decisions import CautiousReport
-from jaxunc.estimators import (
-    CautiousForestClassifier,
-    CombinedForestClassifier,
-    RandomDecisionTreesClassifier,
-    TransductiveTreeClassifier,
-)
+from jaxunc import estimators
 
 from .first_call import compilations
 from .machine import about, command, publish
-from .measure import spread
+from .measure import say, spread
 
 CALLS, QUICK_CALLS = 20_000, 300
 FIRST = 100
@@ -40,8 +34,7 @@ MOST = 3000
 MOST_INSERTED = 20
 N_FEATURES, N_CLASSES, N_TREES, N_TRAINING = 8, 3, 20, 300
 
-Ask = Callable[[int, int], object]
-"""Asks about so many instances; the second number says which of its methods is called."""
+Methods = list[Callable]
 
 
 def data() -> tuple[np.ndarray, np.ndarray]:
@@ -55,47 +48,46 @@ def _forest() -> RandomForestClassifier:
     return RandomForestClassifier(N_TREES, min_samples_leaf=3, random_state=0)
 
 
-def _asking(methods: list[Callable], X: np.ndarray) -> Ask:
-    return lambda n, which: methods[which % len(methods)](X[:n])
-
-
-def _estimator(model, *further: str) -> Ask:
+def _fitted(model):
     X, y = data()
-    model.fit(X[:N_TRAINING], y[:N_TRAINING])
-    return _asking([getattr(model, name) for name in ("predict", "predict_proba", *further)], X)
+    return model.fit(X[:N_TRAINING], y[:N_TRAINING])
 
 
-def _bound(rule, **how) -> Ask:
-    X, y = data()
-    forest = ju.from_sklearn(_forest().fit(X[:N_TRAINING], y[:N_TRAINING]))
-    bound = ju.bind(forest, rule(forest), **how)
+def _estimator(model, *further: str) -> Methods:
+    _fitted(model)
+    return [getattr(model, name) for name in ("predict", "predict_proba", *further)]
+
+
+def _bound(rule) -> Methods:
+    X, forest = data()[0], ju.from_sklearn(_fitted(_forest()))
+    bound = ju.bind(forest, rule(forest))
     mask = np.random.default_rng(1).random((MOST, N_TREES)) < 0.6
     missing = np.where(np.random.default_rng(2).random(X.shape) < 0.05, np.nan, X).astype(np.float32)
-    calls = [bound, lambda x: bound(x, tree_mask=mask[: len(x)]), lambda x: bound(missing[: len(x)])]
-    return _asking(calls, X)
+    return [bound, lambda x: bound(x, tree_mask=mask[: len(x)]), lambda x: bound(missing[: len(x)])]
 
 
-def _leaves() -> Ask:
-    X, y = data()
-    forest = ju.from_sklearn(_forest().fit(X[:N_TRAINING], y[:N_TRAINING]))
-    vote = ju.voting.bind_vote(forest)
-    return _asking([lambda x: ju.leaf_index(forest, x), lambda x: ju.leaf_counts(forest, x), vote], X)
+def _leaves() -> Methods:
+    forest = ju.from_sklearn(_fitted(_forest()))
+    return [lambda x: ju.leaf_index(forest, x), lambda x: ju.leaf_counts(forest, x), ju.voting.bind_vote(forest)]
 
 
-MODELS: dict[str, Callable[[], Ask]] = {
+MODELS: dict[str, Callable[[], Methods]] = {
     "CombinedForestClassifier": lambda: _estimator(
-        CombinedForestClassifier(random_state=0), "decision_function", "predict_uncertainty", "predict_polled"
+        estimators.CombinedForestClassifier(random_state=0),
+        "decision_function",
+        "predict_uncertainty",
+        "predict_polled",
     ),
     "CautiousForestClassifier": lambda: _estimator(
-        CautiousForestClassifier(_forest()), "predict_set", "predict_interval", "explain"
+        estimators.CautiousForestClassifier(_forest()), "predict_set", "predict_interval", "explain"
     ),
     "RandomDecisionTreesClassifier": lambda: _estimator(
-        RandomDecisionTreesClassifier(N_TREES, random_state=0), "predict_uncertainty"
+        estimators.RandomDecisionTreesClassifier(N_TREES, random_state=0), "predict_uncertainty"
     ),
-    "TransductiveTreeClassifier": lambda: _estimator(TransductiveTreeClassifier(combiner=ju.Mean())),
+    "TransductiveTreeClassifier": lambda: _estimator(estimators.TransductiveTreeClassifier(combiner=ju.Mean())),
     "bound, Mean": lambda: _bound(lambda _: ju.Mean()),
     "bound, EvidenceAccumulation": lambda: _bound(lambda forest: ju.EvidenceAccumulation(forest.prior)),
-    "bound, CautiousReport": lambda: _bound(lambda _: CautiousReport(1.0)),
+    "bound, CautiousReport": lambda: _bound(lambda _: ju.decisions.CautiousReport(1.0)),
     "bound, Median": lambda: _bound(lambda _: ju.combiners.Median()),
     "leaf_index, leaf_counts, bind_vote": _leaves,
 }
@@ -103,17 +95,13 @@ MODELS: dict[str, Callable[[], Ask]] = {
 
 def resident_bytes() -> int:
     """Of this process; 0 where the system does not say."""
-    try:
-        fields = Path("/proc/self/statm").read_text().split()
-    except OSError:
-        return 0
-    return int(fields[1]) * 4096
+    said = Path("/proc/self/statm")
+    return int(said.read_text().split()[1]) * 4096 if said.exists() else 0
 
 
 def day(name: str, calls: int) -> dict:
     """So many calls of one model, in this process."""
-    ask = MODELS[name]()
-    rng = np.random.default_rng(3)
+    methods, X, rng = MODELS[name](), data()[0], np.random.default_rng(3)
     most = MOST_INSERTED if name.startswith("Transductive") else MOST
     sizes, which = rng.integers(1, most + 1, calls), rng.integers(0, 1000, calls)
     powers = 2 ** np.arange(int(most).bit_length())
@@ -123,7 +111,7 @@ def day(name: str, calls: int) -> dict:
     with compilations() as compiled:
         for i in range(calls):
             before, start = len(compiled), time.perf_counter()
-            ask(int(sizes[i]), int(which[i]))
+            methods[which[i] % len(methods)](X[: sizes[i]])
             seconds.append(time.perf_counter() - start)
             if i >= FIRST and len(compiled) > before:
                 late.append({"call": i, "instances": int(sizes[i]), "programs": len(compiled) - before})
@@ -152,12 +140,8 @@ def in_fresh_process(name: str, calls: int) -> dict:
     if done.returncode:
         raise RuntimeError(f"{name} ended with {done.returncode}:\n{done.stderr[-3000:]}")
     found = json.loads(done.stdout)
-    print(
-        f"{name}: {found['compiled_first']} programs, {found['compiled_later']} after the first {FIRST} calls, "
-        f"{found['growth_mib']:.1f} MiB more, {found['call_ms']['median']:.2f} ms a call",
-        file=sys.stderr,
-        flush=True,
-    )
+    programs = f"{found['compiled_first']} programs, {found['compiled_later']} after the first {FIRST} calls"
+    say(f"{name}: {programs}, {found['growth_mib']:.1f} MiB more, {found['call_ms']['median']:.2f} ms a call")
     return found
 
 

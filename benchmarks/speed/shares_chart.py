@@ -36,20 +36,15 @@ class Share(NamedTuple):
 
 def of_forests(file: dict[str, Any]) -> dict[str, dict[str, Share]]:
     """Shares of scikit-learn's time, by forest and engine."""
-    return {
-        f"{work['what']}\n{work['n_instances'] // 1000} 000 × {work['n_features']}": _shares(
-            work["engines"], "ratio_to_scikit_learn", "scikit-learn"
-        )
-        for work in file["workloads"]
-    }
+    name = lambda work: f"{work['what']}\n{work['n_instances'] // 1000} 000 × {work['n_features']}"
+    shares = lambda work: _shares(work["engines"], "ratio_to_scikit_learn", "scikit-learn")
+    return {name(work): shares(work) for work in file["workloads"]}
 
 
 def of_models(file: dict[str, Any]) -> dict[str, dict[str, Share]]:
     """Shares of the library's own processor time, by model and engine."""
-    return {
-        f"{model['library']}\n{model['trees']} trees": _shares(model["engines"], "cpu_ratio_to_own", "own")
-        for model in file["models"]
-    }
+    name = lambda model: f"{model['library']}\n{model['trees']} trees"
+    return {name(model): _shares(model["engines"], "cpu_ratio_to_own", "own") for model in file["models"]}
 
 
 def _shares(engines: list[dict[str, Any]], ratio: str, base: str) -> dict[str, Share]:
@@ -71,8 +66,7 @@ def draw(shares: dict[str, dict[str, Share]], base: str, name: str) -> None:
             at, values = zip(*found, strict=True)
             middle, low, high = zip(*values, strict=True)
             ax.hlines(at, low, high, color=colour, linewidth=2, alpha=0.4)
-            size = 9 if engine == "jaxunc" else 6
-            ax.plot(middle, at, mark, color=colour, label=engine, markersize=size)
+            ax.plot(middle, at, mark, color=colour, label=engine, markersize=9 if engine == "jaxunc" else 6)
     least, most = _around(shares)
     ax.set(xscale="log", xlim=(least, most), ylim=(-0.6, len(shares) - 0.4), yticks=places)
     ax.set_xlabel(f"time, as a share of {base}: left of 1 is faster")

@@ -4,7 +4,6 @@ Against the library's own full vote with all cores; and what the size of blocks 
 """
 
 import dataclasses
-import sys
 from unittest import mock
 
 import numpy as np
@@ -15,11 +14,9 @@ from jaxunc.inference import _walk
 from jaxunc.voting import BoundVote, bind_vote
 
 from .machine import about, command, publish
-from .measure import Times, interleaved, ratio, summary
+from .measure import interleaved, say, speedup, summary
 
 CONFIDENCE = 0.99
-NEVER = 2**30
-"""More votes than there are: no poll stops by them."""
 N_FEATURES, N_GROWN = 30, 20_000
 SIZES = (1000, 10_000, 100_000)
 FORESTS = {
@@ -62,40 +59,30 @@ def polled(name: str, rows: int, repeats: int) -> list[dict]:
         times = interleaved(calls, repeats)
         heard = votes["settled"](X[:n])
         same = heard.predicted == np.argmax(np.asarray(whole(X[:n])), axis=1)
-        found.append(
-            {
-                "forest": name,
-                "instances": n,
-                "mean_polled": float(heard.n_trees_used.mean()),
-                "settled": float(heard.settled.mean()),
-                "same_class": float(same.mean()),
-                "certain_polled": float(votes["certain"](X[:n]).n_trees_used.mean()),
-                "full_vote": summary(times["full vote"]),
-                "speedup": {label: _speedup(times[label], times["full vote"]) for label in votes},
-            }
-        )
-        print(f"{name}, {n}: {_line(found[-1])}", file=sys.stderr, flush=True)
+        row = {
+            "forest": name,
+            "instances": n,
+            "mean_polled": float(heard.n_trees_used.mean()),
+            "settled": float(heard.settled.mean()),
+            "same_class": float(same.mean()),
+            "certain_polled": float(votes["certain"](X[:n]).n_trees_used.mean()),
+            "full_vote": summary(times["full vote"]),
+            "speedup": {label: speedup(times[label], times["full vote"]) for label in votes},
+        }
+        found.append(row)
+        by = row["speedup"].items()
+        fast = [f"{label} {one['wall']['median']:.2f} (CPU {one['cpu']['median']:.2f})" for label, one in by]
+        say(f"{name}, {n}: mean polled {row['mean_polled']:.1f}, times as fast: {', '.join(fast)}")
     return found
 
 
 def _never(vote: BoundVote) -> BoundVote:
     """The same with a table that no vote reaches."""
-    vote.rule = (
-        dataclasses.replace(vote.rule, least=np.full_like(vote.rule.least, NEVER))
-        if vote.forest.n_classes == 2
-        else dataclasses.replace(vote.rule, budget=np.array(-(2**30), np.int32))
-    )
+    if vote.forest.n_classes == 2:
+        vote.rule = dataclasses.replace(vote.rule, least=np.full_like(vote.rule.least, 2**30))
+    else:
+        vote.rule = dataclasses.replace(vote.rule, budget=np.array(-(2**30), np.int32))
     return vote
-
-
-def _speedup(times: Times, full: Times) -> dict:
-    return {clock: ratio(full, times, clock) for clock in ("wall", "cpu")}
-
-
-def _line(row: dict) -> str:
-    by = row["speedup"]
-    parts = [f"{label} {by[label]['wall']['median']:.2f} (CPU {by[label]['cpu']['median']:.2f})" for label in by]
-    return f"mean polled {row['mean_polled']:.1f}, times as fast: " + ", ".join(parts)
 
 
 def wide(n_features: int, rows: int, repeats: int) -> dict:
@@ -109,9 +96,9 @@ def wide(n_features: int, rows: int, repeats: int) -> dict:
             return np.asarray(bound(X))
 
     times = interleaved({"by columns": lambda: np.asarray(bound(X)), "blocks of 2048": fixed}, repeats)
-    speedup = _speedup(times["by columns"], times["blocks of 2048"])
-    print(f"{n_features} features: {speedup['wall']['median']:.2f} times as fast as blocks of 2048", file=sys.stderr)
-    return {"features": n_features, "instances": rows, "speedup": speedup}
+    fast = speedup(times["by columns"], times["blocks of 2048"])
+    say(f"{n_features} features: {fast['wall']['median']:.2f} times as fast as blocks of 2048")
+    return {"features": n_features, "instances": rows, "speedup": fast}
 
 
 def main(arguments: list[str] | None = None) -> None:

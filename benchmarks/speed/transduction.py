@@ -10,7 +10,6 @@ Each part of a run is kept in the work folder as soon as it is there: an interru
 """
 
 import json
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -23,12 +22,9 @@ from benchmarks.data import load
 from jaxunc.transduction import as_queries, presort, transductive_leaf_counts
 
 from .machine import about, command, peak_bytes, publish
-from .measure import timed
-from .transduction_full import check_all, full_leaf
+from .measure import say, timed
+from .transduction_full import check_all, full_leaf, kept
 
-LEFT_OUT = ("diabetes", "wdbc")
-NOMINAL = "tic-tac-toe"
-ALGORITHMS = ("grouped", "dense")
 N_FEATURES = 50
 
 
@@ -89,17 +85,15 @@ def large(n: int) -> dict:
     """Once, and the most memory that the process has had; run before anything else that is large."""
     X, y, queries = synthetic(n)
     before = peak_bytes()
-    found = _clocks(lambda: transductive_leaf_counts(X, y, queries), 1)
-    return {
-        "data": f"{n} + {n} x {N_FEATURES}", "pairs": 2 * n, **found,
-        "peak_mib": peak_bytes() / 2**20, "peak_mib_before": before / 2**20,
-    }  # fmt: skip
+    found = {"data": f"{n} + {n} x {N_FEATURES}", "pairs": 2 * n}
+    found |= _clocks(lambda: transductive_leaf_counts(X, y, queries), 1)
+    return found | {"peak_mib": peak_bytes() / 2**20, "peak_mib_before": before / 2**20}
 
 
 def forms(name: str, folder: Path | None, repeats: int) -> dict:
     """All forms on one set, each instance left out: first calls, and later ones."""
     data, rows, counts = load(name, folder), [], []
-    for algorithm in ALGORITHMS:
+    for algorithm in ("grouped", "dense"):
         call = partial(transductive_leaf_counts, data.X, data.y, nominal=data.nominal, algorithm=algorithm)
         wall, cpu, found = timed(call)
         counts.append(found)
@@ -119,23 +113,15 @@ def main(arguments: list[str] | None = None) -> None:
         "synthetic": lambda: against_trees(100 if options.quick else 3000, 20, options.repeats),
     }
     if not options.quick:
-        parts["left_out"] = lambda: [left_out(name, options.data, options.repeats) for name in LEFT_OUT]
-        parts["forms"] = lambda: [forms(NOMINAL, options.data, options.repeats)]
+        parts["left_out"] = lambda: [left_out(name, options.data, options.repeats) for name in ("diabetes", "wdbc")]
+        parts["forms"] = lambda: [forms("tic-tac-toe", options.data, options.repeats)]
     result = about()
     for name, part in parts.items():
-        result[name] = _kept(options.work / f"part-{name}.json", part) if options.work else part()
-        print(f"{name}: {json.dumps(result[name])}", file=sys.stderr, flush=True)
+        result[name] = kept(options.work / f"part-{name}.json", part) if options.work else part()
+        say(f"{name}: {json.dumps(result[name])}")
     if options.work:
         result["every_pair"] = check_all(options.data, options.work)
     publish(result, options.output)
-
-
-def _kept(path: Path, part: Callable[[], object]) -> object:
-    """A part that is kept already, or measured now."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        path.write_text(json.dumps(part()), encoding="utf-8")
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

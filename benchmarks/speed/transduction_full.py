@@ -10,9 +10,11 @@ checks every pair of eight data sets. Each set's answer is kept in the work fold
 
 import argparse
 import json
-import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,24 +36,26 @@ from jaxunc.transduction import (
     value_counts,
 )
 
+from .measure import say
+
 LIMITS = SplitLimits(boundaries=True, min_samples_leaf=2, max_depth=None)
 SETS = dict.fromkeys(("iris", "wine", "glass", "heart-c", "breast-cancer-ljubljana", "tic-tac-toe", "diabetes"))
 SETS |= {"wdbc": 300}
 """Each instance left out, or, where a number stands, so many train and the rest are inserted."""
 
 
-def full_leaf(sample: Presorted, x: Queries, label: int, limits: SplitLimits = LIMITS) -> np.ndarray:
+def full_leaf(sample: Presorted, x: Queries, label: int) -> np.ndarray:
     """Class counts of the leaf of one instance in the whole tree of a training set and that instance."""
     queue = [(sample.order, np.arange(sample.n, dtype=np.int32), True)]
     leaf = None
     while queue:
         order, members, is_here = queue.pop()
         if not is_here:
-            test = best_test(sample, order, members, limits)
+            test = best_test(sample, order, members, LIMITS)
             if test is not None:
                 queue += [(*side, False) for side in split(order, members, test.members, sample.n)]
             continue
-        chosen = _test_with(sample, order, members, x, label, limits)
+        chosen = _test_with(sample, order, members, x, label)
         if chosen is None:
             leaf = np.bincount(sample.label[members], minlength=sample.n_classes)
             leaf[label] += 1
@@ -63,24 +67,24 @@ def full_leaf(sample: Presorted, x: Queries, label: int, limits: SplitLimits = L
     return leaf
 
 
-def _test_with(sample: Presorted, order, members, x: Queries, label: int, limits: SplitLimits):
+def _test_with(sample: Presorted, order, members, x: Queries, label: int):
     """The instances that pass the best test of a node that has the instance too, and whether that passes."""
     own, n = np.eye(sample.n_classes, dtype=np.intp)[label], len(members) + 1
     without = np.bincount(sample.label[members], minlength=sample.n_classes)
     totals, entropy = without + own, entropy_table(sample.n + 1)
-    pure = np.count_nonzero(totals) < 2 or (limits.boundaries and np.count_nonzero(without) < 2)
-    if pure or n < 2 * limits.min_samples_leaf or n < 3:
+    pure = np.count_nonzero(totals) < 2 or np.count_nonzero(without) < 2
+    if pure or n < 2 * LIMITS.min_samples_leaf:
         return None
     best, chosen = entropy[totals].sum() - entropy[n], None
-    cuts = find_cuts(sample, order, limits.boundaries)
+    cuts = find_cuts(sample, order, LIMITS.boundaries)
     is_below = x.value[0, cuts.row] <= cuts.threshold
     below = cuts.below + own[:, None] * is_below
-    cut_scores = scores_with(entropy, below, totals[:, None] - below, limits.min_samples_leaf)
+    cut_scores = scores_with(entropy, below, totals[:, None] - below, LIMITS.min_samples_leaf)
     if len(sample.nominal):
         counts = value_counts(sample, members)
         equal = x.code[0][:, None] == np.arange(sample.n_codes)
         inside = counts + own[:, None, None] * equal
-        code_scores = scores_with(entropy, inside, totals[:, None, None] - inside, limits.min_samples_leaf)
+        code_scores = scores_with(entropy, inside, totals[:, None, None] - inside, LIMITS.min_samples_leaf)
         is_test = (counts.sum(axis=0) > 0) & (counts.sum(axis=0) < len(members))
         code_scores = np.where(is_test, code_scores, LOWEST)
     for f in range(sample.columns.number):
@@ -98,11 +102,6 @@ def _test_with(sample: Presorted, order, members, x: Queries, label: int, limits
     return None if chosen is None else (chosen[0], bool(chosen[1]))
 
 
-def without(sample: Presorted, i: int) -> Presorted:
-    """A training set without one of its instances."""
-    return sample.take(np.delete(np.arange(sample.n), i))
-
-
 def check(name: str, n_train: int | None, folder: Path | None) -> dict:
     """Every pair of a set: how many there are, and how many leaf counts differ."""
     data = load(name, folder)
@@ -118,11 +117,11 @@ def check(name: str, n_train: int | None, folder: Path | None) -> dict:
         queries = as_queries(X[n_train:], sample)
     fast, cpu, wrong = time.process_time() - cpu, time.process_time(), 0
     for i in range(queries.n):
-        own = without(sample, i) if n_train is None else sample
+        own = sample.take(np.delete(np.arange(sample.n), i)) if n_train is None else sample
         for c in range(sample.n_classes):
             wrong += not np.array_equal(full_leaf(own, queries.rows(slice(i, i + 1)), c), found[i, c])
         if i % 100 == 99:
-            print(f"{name}: {i + 1} of {queries.n}, {wrong} differ", file=sys.stderr, flush=True)
+            say(f"{name}: {i + 1} of {queries.n}, {wrong} differ")
     return {
         "data": name,
         "form": "leave one out" if n_train is None else f"{n_train} train",
@@ -139,15 +138,19 @@ def check(name: str, n_train: int | None, folder: Path | None) -> dict:
 
 def check_all(folder: Path | None, work: Path, names=SETS) -> list[dict]:
     """`check` of each set, each kept as soon as it is there."""
-    work.mkdir(parents=True, exist_ok=True)
     found = []
     for name in names:
-        path = work / f"{name}.json"
-        if not path.exists():
-            path.write_text(json.dumps(check(name, SETS[name], folder)), encoding="utf-8")
-        found.append(json.loads(path.read_text(encoding="utf-8")))
-        print(f"{name}: {found[-1]['pairs']} pairs, {found[-1]['mismatches']} differ", file=sys.stderr, flush=True)
+        found.append(kept(work / f"{name}.json", partial(check, name, SETS[name], folder)))
+        say(f"{name}: {found[-1]['pairs']} pairs, {found[-1]['mismatches']} differ")
     return found
+
+
+def kept(path: Path, part: Callable[[], object]) -> Any:
+    """A part that is kept already, or measured now."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        path.write_text(json.dumps(part()), encoding="utf-8")
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def main(arguments: list[str] | None = None) -> None:

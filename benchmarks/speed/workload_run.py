@@ -1,6 +1,5 @@
 """Everything that is measured on one workload."""
 
-import sys
 from collections.abc import Callable
 
 import jax
@@ -10,7 +9,7 @@ import jaxunc as ju
 
 from . import engines
 from .first_call import measure_first_call
-from .measure import Times, interleaved, ratio, repeated, summary
+from .measure import Times, interleaved, on_device, ratio, repeated, say, summary
 from .memory import compiled_memory
 from .workloads import Data, Scale, Workload, describe, fit, make_data
 
@@ -19,7 +18,7 @@ def run_workload(workload: Workload, *, n_instances: int, repeats: int, scale: S
     """Grow the forest, time all engines and all rules round by round, and describe the compiled programs."""
     n_query = max(1, round(n_instances * workload.share_of_instances))
     data = make_data(workload.n_features, scale.training_size, n_query)
-    _say(f"{workload.name}: growing ({workload.what})")
+    say(f"{workload.name}: growing ({workload.what})")
     model = fit(workload, data, scale)
     forest = ju.from_sklearn(model)
     bounds = {name: ju.bind(forest, rule) for name, rule in rules(forest).items()}
@@ -27,10 +26,10 @@ def run_workload(workload: Workload, *, n_instances: int, repeats: int, scale: S
     rows = data.query if jax.default_backend() == "cpu" else jax.device_put(data.query)
     found, absent, answers = _engines(model, data, bounds["mean"], rows)
     calls: dict[str, Callable] = {engine.name: engine.answer for engine in found}
-    calls |= {f"rule {name}": _ready(bound, rows) for name, bound in bounds.items()}
-    _say(f"{workload.name}: timing {len(calls)} calls, {repeats} rounds of {n_query} instances")
+    calls |= {f"rule {name}": on_device(bound.probability, rows) for name, bound in bounds.items()}
+    say(f"{workload.name}: timing {len(calls)} calls, {repeats} rounds of {n_query} instances")
     times = interleaved(calls, repeats)
-    _say(f"{workload.name}: first call, compiled memory")
+    say(f"{workload.name}: first call, compiled memory")
     return {
         "name": workload.name,
         "what": workload.what,
@@ -39,7 +38,17 @@ def run_workload(workload: Workload, *, n_instances: int, repeats: int, scale: S
         "n_instances": n_query,
         **describe(model, data.query),
         "padded_nodes": forest.n_nodes,
-        "engines": [_engine_entry(engine, times, answers) for engine in found],
+        "engines": [
+            {
+                "name": engine.name,
+                "detail": engine.detail,
+                "prepare_s": engine.prepare_s,
+                **summary(times[engine.name]),
+                "ratio_to_scikit_learn": ratio(times[engine.name], times["scikit-learn"]),
+                "answers": engines.compare(answers[engine.name], answers["scikit-learn"]),
+            }
+            for engine in found
+        ],
         "absent": [vars(engine) for engine in absent],
         "rules": _rule_entries(bounds, times, rows),
         "import_s": repeated(lambda: jax.block_until_ready(ju.from_sklearn(model)), 3),
@@ -61,10 +70,6 @@ def rules(forest: ju.Forest) -> dict[str, ju.Combiner]:
     return {**single, "together": ju.combiners.Together(**single)}
 
 
-def _ready(bound: ju.BoundForest, X) -> Callable:
-    return lambda: jax.block_until_ready(bound.probability(X))
-
-
 def _engines(model, data: Data, bound: ju.BoundForest, rows):
     """All engines, those that are absent, and what each answers."""
     device = jax.devices()[0].device_kind
@@ -76,24 +81,13 @@ def _engines(model, data: Data, bound: ju.BoundForest, rows):
     found = [engines.scikit_learn(model, data.query), from_host]
     if rows is not data.query:
         detail = f"the same, data and answers stay on {device}"
-        found.append(engines.Engine("jaxunc, on device", _ready(bound, rows), detail))
-    _say("  preparing peers")
+        found.append(engines.Engine("jaxunc, on device", on_device(bound.probability, rows), detail))
+    say("  preparing peers")
     others, absent = engines.peers(model, data.query)
     for engine in absent:
-        _say(f"  {engine.name}: {engine.reason}")
+        say(f"  {engine.name}: {engine.reason}")
     found += others
     return found, absent, {engine.name: np.asarray(engine.answer()) for engine in found}
-
-
-def _engine_entry(engine: engines.Engine, times: dict[str, Times], answers: dict[str, np.ndarray]) -> dict:
-    return {
-        "name": engine.name,
-        "detail": engine.detail,
-        "prepare_s": engine.prepare_s,
-        **summary(times[engine.name]),
-        "ratio_to_scikit_learn": ratio(times[engine.name], times["scikit-learn"]),
-        "answers": engines.compare(answers[engine.name], answers["scikit-learn"]),
-    }
 
 
 def _rule_entries(bounds: dict[str, ju.BoundForest], times: dict[str, Times], rows) -> list[dict]:
@@ -107,7 +101,3 @@ def _rule_entries(bounds: dict[str, ju.BoundForest], times: dict[str, Times], ro
     entries[-1]["max_abs_difference_from_single"] = max(gaps)
     entries[-1]["n_rules"] = len(gaps)
     return entries
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)

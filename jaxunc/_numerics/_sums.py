@@ -379,6 +379,8 @@ def narrowest_dtype(table: np.ndarray) -> np.dtype:
 def unit_weight(weight: np.ndarray) -> float:
     """Return the weight that counts as one row, among the weights ``weight`` of rows.
 
-    It is 1, since weights are repeats; or the largest weight if that is below 1 and above 0.
+    It is 1, since weights are repeats; the largest weight if that is below 1 and above 0; or the weight that all have,
+    so that equal weights count as none.
     """
-    return float(min(1, weight.max(initial=0))) or 1.0
+    largest = float(weight.max(initial=0))
+    return (largest if (weight == largest).all() else min(1.0, largest)) or 1.0

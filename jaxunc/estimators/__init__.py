@@ -6,7 +6,7 @@ from jaxunc.forest import way_to_forest
 from ._cautious_forest import CautiousForestClassifier
 from ._classifier import ProbabilityClassifier
 from ._combined_forest import CombinedForestClassifier
-from ._pipelines import family, without_transform
+from ._pipelines import family, known_categories, without_transform
 from ._random_trees import RandomDecisionTreesClassifier
 from ._transductive import TransductiveClassifier, TransductiveTreeClassifier
 from ._uncertain_forest import UncertainForestRegressor

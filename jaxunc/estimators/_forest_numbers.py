@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import warn
+from jaxunc._numerics import unit_weight
 from jaxunc.combiners import Mean
 from jaxunc.counting import count_leaves, has_bags, oob_mask
 from jaxunc.forest import Forest, Trees
@@ -43,6 +44,7 @@ class ForestNumbers:
     law_: NumberLaw
     oob_distribution_: NumberDistribution | None
     _keep: Callable[[Grown], None]
+    _model: Callable[[], tuple[Any, bool]]
 
     def _fit_forest(
         self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool, counts: str
@@ -169,8 +171,16 @@ class ForestNumbers:
 
         ``times``, ``[rows]`` or ``[rows trees]``, weighs the rows; None: all weigh alike.
         """
+        # A shrinkage is a number of rows. Bags have numbers of rows, others the sample's weights.
+        unit = 1.0 if sample.weight is None else unit_weight(sample.weight)
         if leaves.row_moments is not None:
+            size, variance = leaves.row_moments
+            model, is_frozen = self._model()
+            if not (is_frozen or getattr(model, "bootstrap", False)):  # a frozen one's weights are not known
+                leaves = leaves._replace(row_moments=(size / unit, variance))
             return LeafMoments(leaves, shrinkage=self.shrinkage)
+        if times is not None and times is sample.weight:
+            times = times / unit
         return LeafMoments(leaves, sample.X, sample.y, weight=times, shrinkage=self.shrinkage)
 
     def _count_bins(

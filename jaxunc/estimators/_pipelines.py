@@ -28,6 +28,7 @@ from jaxunc.interop import (
     way_round,
 )
 from jaxunc.regression import TargetMap, steps_of_transformer, target_map
+from jaxunc.tables import is_missing
 
 _ANY_TYPE = "Object"  # Narwhals' name of a type that may hold anything
 _FAMILIES = {"String": "words", "Categorical": "words", "Enum": "words", "Boolean": "numbers"}
@@ -316,15 +317,60 @@ def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions:
     return X.assign(**typed_columns) if typed_columns else X
 
 
+def restore_none(X: Any, names: Sequence[str], steps: Steps) -> Any:
+    """Return rows X with None for missing values where the ``steps`` of a pipeline know missing values as None alone.
+
+    Frames of pandas that are made of one row, of Arrow's tables or of files have NaN there, which encoders take for
+    another category. ``names`` are those of all raw columns of the fit.
+    """
+    if not hasattr(X, "iloc"):
+        return X
+    columns = {}
+    for name, categories in known_categories(steps, names).items():
+        missing_values = [value for value in categories if is_missing(value)]
+        if missing_values == [None] and name in X.columns and not (is_present := X[name].notna()).all():
+            columns[name] = X[name].astype(object).where(is_present, None)
+    return X.assign(**columns) if columns else X
+
+
+def known_categories(steps: Steps, names: Sequence[str]) -> dict[str, list[Any]]:
+    """Return {raw column: categories that the first of the ``steps`` knows in it}.
+
+    An imputer knows the value that it takes for a missing one. Columns without an encoder or imputer are left out, and
+    those that a `ColumnTransformer` selects by position. ``names`` are those of all raw columns of the fit.
+    """
+    first_step = _first_step(steps)
+    parts: list[tuple[Any, Any]] = [(first_step, list(names))]
+    if isinstance(first_step, ColumnTransformer):
+        parts = [(transformer, columns) for _, transformer, columns in getattr(first_step, "transformers_", [])]
+    categories: dict[str, list[Any]] = {}
+    for transformer, columns in parts:
+        step = _first_step([("", transformer)])
+        selection = [columns] if isinstance(columns, str) else columns
+        if not isinstance(selection, list) or not set(map(str, selection)) <= set(names):
+            continue
+        if hasattr(step, "categories_"):
+            categories |= zip(selection, map(list, step.categories_), strict=True)
+        elif hasattr(step, "missing_values"):
+            categories |= {name: [step.missing_values] for name in selection}
+    return categories
+
+
+def _first_step(steps: Steps) -> Any:
+    """Return the first step, or the first one within it if that is a pipeline; None without steps."""
+    step = steps[0][1] if steps else None
+    while isinstance(step, Pipeline) and step.steps:
+        step = step.steps[0][1]
+    return step
+
+
 def columns_read(steps: Steps, names: Sequence[str] | None, number: int) -> tuple[int, ...]:
     """Return the positions of the raw columns that the ``steps`` of a pipeline read, among ``number`` columns.
 
     They are those that a `ColumnTransformer` as the first step names and does not drop. All columns are read without
     such a step or without ``names``, and if the step selects by position.
     """
-    first_step = steps[0][1] if steps else None
-    while isinstance(first_step, Pipeline) and first_step.steps:
-        first_step = first_step.steps[0][1]
+    first_step = _first_step(steps)
     all_positions = tuple(range(number))
     if names is None or not isinstance(first_step, ColumnTransformer):
         return all_positions

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._types import ReadsRawRows
@@ -111,6 +112,12 @@ def _open_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic 
     mean = leaf_model.scale * (table[..., 0] + remainder)
     variance = leaf_model.scale**2 * table[..., 1]
     numbers = np.stack([mean, variance], axis=-1)
+    largest = np.abs(numbers).sum(axis=0).max()
+    if not largest < (limit := float(jnp.finfo(jnp.result_type(float)).max)):
+        raise ValueError(
+            f"shares of the variance would exceed {limit:.3g}, the largest number of {jnp.result_type(float)}: fit "
+            "targets in a larger unit, or turn on jax_enable_x64."
+        )
     statistic = LeafStatistic(
         table=numbers,
         constant=np.array([leaf_model.centre, 0.0]),
@@ -175,6 +182,10 @@ def _positions(columns: Any, names: list[str]) -> np.ndarray:
     return np.array([names.index(str(name)) for name in selection], int)
 
 
+_MIXING_STEPS = {"Normalizer", "KNNImputer", "IterativeImputer"}
+"""Classes of scikit-learn whose outputs are named after one column each, but made of several."""
+
+
 def _match_names(step: Any, n: int) -> np.ndarray:
     """Return, for each output column of a step, the one of ``n`` input columns that it is made of.
 
@@ -182,6 +193,7 @@ def _match_names(step: Any, n: int) -> np.ndarray:
     output contains that of just one input.
     """
     marks = [_MARK.format(j) for j in range(n)]
+    mixes_columns = any(kind.__name__ in _MIXING_STEPS for kind in type(step).__mro__)
     step = copy.copy(step)
     vars(step).pop("feature_names_in_", None)  # otherwise the step would refuse other names
     try:
@@ -189,7 +201,7 @@ def _match_names(step: Any, n: int) -> np.ndarray:
         matches = [[j for j, mark in enumerate(marks) if mark in name] for name in output_names]
     except (AttributeError, TypeError, ValueError):
         matches = [[]]  # an output of no input: refused next
-    if any(len(inputs) != 1 for inputs in matches):
+    if mixes_columns or any(len(inputs) != 1 for inputs in matches):
         raise TypeError(
             f"the step {type(step).__name__} mixes columns, or does not name those that it makes of each: shares of "
             "raw columns cannot be told. Explain the forest behind it, model.forest_, on the rows that come to it; a "

@@ -130,7 +130,9 @@ def known_to_sklearn(X: Any) -> Any:
     if _is_mapping(table):
         import pandas as pd
 
-        table = pd.DataFrame({str(name): column for name, column in table.items()})
+        # By position: pandas would align series by their indices.
+        columns = {name: column.array if isinstance(column, pd.Series) else column for name, column in table.items()}
+        table = pd.DataFrame({str(name): column for name, column in columns.items()})
     if is_pandas(table):
         new_dtypes = {name: dtype.newbyteorder("=") for name, dtype in table.dtypes.items() if not _is_native(dtype)}
         return table.astype(new_dtypes) if new_dtypes else table

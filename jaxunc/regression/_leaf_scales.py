@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from jaxunc._numerics import unit_weight
 from jaxunc.additive import AdditiveTrees, LeafSum
 from jaxunc.forest import Trees, check_trees
 from jaxunc.inference import BoundForest
@@ -161,6 +162,7 @@ def scale_steps(
     n_nodes
         Number of nodes of a tree.
     """
+    weight = weight / unit_weight(weight)  # a shrinkage is a number of rows
     rms = math.sqrt(np.average(residual**2, weights=weight)) or 1.0
     log_square = 2 * np.log(np.abs(residual) + OFFSET * rms)
     base = float(np.average(log_square, weights=weight))

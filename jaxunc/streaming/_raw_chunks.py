@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from jaxunc.estimators import family
+from jaxunc.estimators import family, known_categories
 from jaxunc.tables import MISSING_WORDS, Columns, Levels, encode_rows
 
 from ._in_memory import arrow_texts
@@ -38,6 +38,10 @@ class RawRows:
         self._names = None if names is None else [str(names[j]) for j in positions]
         self._types = [types[j] for j in positions]
         self._families = [family(raw_type) for raw_type in self._types]
+        # Words of text files that stand for missing values, by column: not those that an encoder knows.
+        categories = {} if names is None else known_categories(model._steps, [str(name) for name in names])
+        known_words = [{*filter(_is_word, categories.get(name, ()))} for name in self._names or [""] * len(positions)]
+        self._missing_words = [arrow_texts([w for w in MISSING_WORDS if w not in words]) for words in known_words]
         is_text = tuple(name != "numbers" for name in self._families)
         self.columns = Columns(
             len(positions),
@@ -87,8 +91,13 @@ class RawRows:
                 "have no types. Pass Parquet or Arrow"
                 + ("." if family_name == "dates" else "; or fit(X, y) with rows, and save the model again.")
             )
-        is_missing = compute.is_in(compute.utf8_trim_whitespace(column), value_set=arrow_texts(MISSING_WORDS))
+        is_missing = compute.is_in(compute.utf8_trim_whitespace(column), value_set=self._missing_words[j])
         return compute.if_else(is_missing, pa.scalar(None, pa.string()), column)
+
+
+def _is_word(value: Any) -> bool:
+    """Return whether a category is a text that a cell of a file can hold; an empty cell is a missing value."""
+    return isinstance(value, str) and value != ""
 
 
 def _restore_type(column: Any, raw_type: str, family_name: str | None) -> Any:
@@ -99,6 +108,8 @@ def _restore_type(column: Any, raw_type: str, family_name: str | None) -> Any:
     # until pandas 3: its strings are objects, whose missing values have to be NaN as in its reader of text files
     if family_name == "words":
         return column.where(column.notna(), np.nan) if column.dtype == object else column
+    if raw_type == "Boolean" and column.isna().any() and set(column.dropna()) <= {False, True}:
+        return column.astype("boolean")  # scikit-learn reads it as numbers, also where the fit had missing values
     if family_name != "numbers" or column.dtype.kind not in "iufb":
         return column
     if raw_type.startswith("Float"):
@@ -117,7 +128,5 @@ def _restore_type(column: Any, raw_type: str, family_name: str | None) -> Any:
         return column
     if not present.empty and not lowest <= int(present.min()) <= int(present.max()) <= highest:
         return column
-    if len(present) == len(column):
-        return column.astype(dtype)
-    # pandas holds bools with missing values as objects, and integers with missing values as floats.
-    return column.map({0: False, 1: True}).astype(object) if dtype.kind == "b" else column
+    # pandas holds integers with missing values as floats.
+    return column.astype(dtype) if len(present) == len(column) else column

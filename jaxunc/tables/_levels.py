@@ -93,9 +93,12 @@ class Lookup:
 
     def __init__(self, levels: Levels):
         self._values = levels.values
-        self._bools = _BOOLS.get(type(levels))  # words for False and True, if a library has its own; else None
         self._missing = len(levels.values) if levels.has_missing else UNSEEN  # code of a missing value
         self._has_words = any(isinstance(value, str) for value in levels.values[:1])  # whether levels are strings
+        self._has_bools = any(isinstance(value, bool | np.bool_) for value in levels.values[:1])
+        are_numbers = not (self._has_words or self._has_bools)
+        # Words for False and True, if a library has its own or levels are numbers; else None.
+        self._bools = _BOOLS.get(type(levels), ("0", "1") if are_numbers else None)
         self._kept: KeptWhileAlive[np.ndarray] = KeptWhileAlive()  # codes of categories that were looked up
 
     def codes(self, column: Any) -> Int[np.ndarray, " instances"]:
@@ -156,6 +159,11 @@ class Lookup:
         return {as_word(value): code for code, value in enumerate(self._values)}
 
     @cached_property
+    def _code_of_word(self) -> dict[str, int]:
+        """{word of the data: its code}: `_index`, and 0 and 1 for levels that are bools."""
+        return self._index | ({str(int(value)): i for i, value in enumerate(self._values)} if self._has_bools else {})
+
+    @cached_property
     def _moments(self) -> dict[Any, int]:
         """{`time_key` of a level: its code} of the levels that are moments or time spans."""
         codes: dict[Any, int] = {}
@@ -197,7 +205,7 @@ class Lookup:
 
         A time or a bool of the data may be spelled otherwise than the level.
         """
-        codes = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(words))
+        codes = np.fromiter((self._code_of_word.get(word, UNSEEN) for word in words), np.int64, len(words))
         unseen_rows = np.flatnonzero(codes == UNSEEN).tolist() if self._moments else []
         if unseen_rows:
             code_of = {word: self._of_moment(word) for word in {words[i] for i in unseen_rows}}  # each word once

@@ -70,8 +70,6 @@ def ended(program, **settings):
 
 
 BEGINS = 'print(\'{"begins": "rules"}\\n{"row": {"rule": "mean"}}\', flush=True);'
-
-
 DIES = "import os, sys; print('illegal address', file=sys.stderr); sys.stderr.flush(); os._exit(7)"
 
 

@@ -131,10 +131,8 @@ def test_larger_sets_are_those_that_have_them_and_cells_of_both_parts_are_kept_a
 
 def test_what_the_docs_say():
     found = study.kept(study.RESULTS)
-    of, large = (
-        Losses({cell: record for cell, record in found.items() if isinstance(cell, kind)})
-        for kind in (FoldCell, LargeCell)
-    )
+    of_kind = lambda kind: Losses({cell: record for cell, record in found.items() if isinstance(cell, kind)})
+    of, large = of_kind(FoldCell), of_kind(LargeCell)
     text, noisy = Page("docs/learning.md").said, of.sets["error"] >= NOISY
 
     def said(first: str, second: str, where=slice(None)) -> tuple[str, str]:

@@ -137,9 +137,8 @@ def test_what_the_page_says(kept):
         for rival in ("tree", "bag", "tree_laplace", "bag_laplace")
     }
     for measure in ("brier", "auc", "reliability"):
-        if measure != "brier":
-            assert duel["paper", measure, "tree"].verdict == "ahead", "the published directions"
         lead, smoothed = duel["paper", measure, "tree"], duel["paper", measure, "tree_laplace"]
+        assert lead.verdict == "ahead" or measure == "brier", "the published directions"
         assert (smoothed.other - lead.other) / (lead.mean - lead.other) > 0.7, "smoothing accounts for most"
         assert duel["paper", measure, "tree_laplace"].verdict != "ahead"
         assert duel["paper", measure, "bag_laplace"].verdict != "ahead"
@@ -154,9 +153,8 @@ def test_what_the_page_says(kept):
     there = {name: found for name, found in kept.items() if "own" in found}
     assert page.own_duel(there, "brier").verdict == "behind", "own thresholds do harm"
     assert page.own_duel(there, "auc").verdict == page.own_duel(there, "reliability").verdict == "not apart"
-    briers = [
-        numbers.average(kept, "folds", of, "brier") for of in ("tree", "bag", "tree_laplace", "bag_laplace", "tpce")
-    ]
+    others = ("tree", "bag", "tree_laplace", "bag_laplace", "tpce")
+    briers = [numbers.average(kept, "folds", of, "brier") for of in others]
     assert numbers.average(kept, "folds", "batch", "brier") > max(briers), "the worst of all"
 
 

@@ -143,10 +143,8 @@ def tiny(seed, k):
     """A small set of both kinds of features, with ties; float32 holds its numbers and the middles between them."""
     rng = np.random.default_rng(seed)
     y = np.concatenate([np.arange(k), rng.integers(0, k, 18 - k)])
-    X = np.column_stack(
-        [(y + rng.normal(size=18)).round(), rng.integers(0, 3, 18), (4 * rng.normal(size=18)).round() / 4]
-    )
-    return X.astype(float), y
+    first, words = (y + rng.normal(size=18)).round(), rng.integers(0, 3, 18)
+    return np.column_stack([first, words, (4 * rng.normal(size=18)).round() / 4]).astype(float), y
 
 
 def lazy_path(X, y, x, label, k):
@@ -228,9 +226,8 @@ def test_soft_counts_are_the_shares_of_training_instances():
     left = np.clip((1.5 + half - X[:, 0]) / (2 * half), 0, 1)
     counts = np.array([[sum(w[y == c]) for c in (0, 1)] for w in (left, 1 - left)])
     laplace = (counts + 1) / (counts.sum(axis=1, keepdims=True) + 2)
-    np.testing.assert_allclose(
-        soft_readings(X, y, X, np.array([False]), 0.5)[1], np.column_stack([left, 1 - left]) @ laplace
-    )
+    found = soft_readings(X, y, X, np.array([False]), 0.5)[1]
+    np.testing.assert_allclose(found, np.column_stack([left, 1 - left]) @ laplace)
 
 
 def test_no_width_is_the_tree_itself():
@@ -241,9 +238,8 @@ def test_no_width_is_the_tree_itself():
 
 
 def test_cells_agree_with_each_other():
-    of_pools, of_paths, of_branches = (
-        study.finished_part(study.RESULTS, part) for part in ("pools", "paths", "branches")
-    )
+    parts = ("pools", "paths", "branches")
+    of_pools, of_paths, of_branches = (study.finished_part(study.RESULTS, part) for part in parts)
     for found, known, least in ((of_paths, of_pools, 20), (of_branches, of_paths, 15)):
         assert len(found) >= least
         for name, record in found.items():

@@ -44,12 +44,10 @@ def test_a_folder(tmp_path, monkeypatch):
 
 def test_what_a_folder_must_hold(tmp_path):
     refuses(FileNotFoundError, r"manifest\.json", data.load, "toy", tmp_path)
-    turned = {"feature_names": ["colour", "size"], "feature_kinds": ["nominal", "numeric"]}
-    for words, changes in (
-        ("sha256", {"sha256": "0" * 64}),
-        ("columns", turned),
-        ("classes that the manifest", {"csv": CSV.replace(b"yes", b"maybe")}),
-    ):
+    turned, other = {"feature_names": ["colour", "size"]}, {"csv": CSV.replace(b"yes", b"maybe")}
+    turned["feature_kinds"] = ["nominal", "numeric"]
+    wrong = {"sha256": {"sha256": "0" * 64}, "columns": turned, "classes that the manifest": other}
+    for words, changes in wrong.items():
         refuses(ValueError, words, data.load, "toy", folder_with(tmp_path, **changes))
 
 

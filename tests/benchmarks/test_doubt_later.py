@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
@@ -14,13 +13,13 @@ from benchmarks.studies.doubt.jobs import Rows
 from benchmarks.studies.doubt.labelling import CHOICES, RANDOM, Grown, doubt_of, grow
 from benchmarks.studies.doubt.page import EXPECTED_LATER, KS, SEEN, _marks, compared, table, wide
 from benchmarks.studies.rules.abstaining import bags_of
+from tests.benchmarks._small import classified
 
 pytestmark = pytest.mark.once
 
 
 def rows(n_classes=3, n=300):
-    X, y = make_classification(n, 6, n_informative=4, n_classes=n_classes, random_state=0)
-    return Rows(X.astype(np.float32), y, np.zeros(6, bool))
+    return Rows(*classified(n, n_classes), np.zeros(6, bool))
 
 
 def test_a_forest_by_its_trees_is_that_of_the_library():

@@ -31,9 +31,8 @@ SETTINGS = study.Settings(trees=15, infinite=40, confidence=0.9)
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Few instances, few trees at a time, and programs that other tests want too."""
-    monkeypatch.setattr(votes_of, "N_TRAIN", 60)
-    monkeypatch.setattr(votes_of, "N_TEST", 40)
-    monkeypatch.setattr(votes_of, "CHUNK", 25)
+    for name, value in {"N_TRAIN": 60, "N_TEST": 40, "CHUNK": 25}.items():
+        monkeypatch.setattr(votes_of, name, value)
     monkeypatch.setattr(jax, "clear_caches", lambda: None)
 
 

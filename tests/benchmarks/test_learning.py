@@ -76,24 +76,19 @@ def test_out_of_bag_answers_are_those_of_scikit_learn(rng):
     tree, out = model.estimators_[3], np.setdiff1d(np.arange(120), model.estimators_samples_[3])
     brier = np.mean(np.sum((tree.predict_proba(X[out].astype(np.float32)) - np.eye(3)[y[out]]) ** 2, axis=1))
     assert own.weights[3] == pytest.approx(1 / brier)
-    row, c = 5, 1
-    answers = [
-        tree.predict_proba(X[[row]].astype(np.float32))[0, c]
-        for tree, bag in zip(model.estimators_, model.estimators_samples_, strict=True)
-        if row not in bag
-    ]
-    assert own.variance[row, c] == pytest.approx(np.var(answers))
-    assert own.n_trees[row] == len(answers)
+    trees = zip(model.estimators_, model.estimators_samples_, strict=True)
+    answers = [tree.predict_proba(X[[5]].astype(np.float32))[0, 1] for tree, bag in trees if 5 not in bag]
+    assert own.variance[5, 1] == pytest.approx(np.var(answers))
+    assert own.n_trees[5] == len(answers)
 
 
 def test_calibration_with_equal_weights_of_rows_is_isotonic_regression(rng):
     X, y = rng.normal(size=(100, 3)), rng.integers(0, 3, 100)
     own = out_of_bag(RandomForestClassifier(40, random_state=0).fit(X, y), X, y)
     flat = own._replace(variance=0 * own.variance, n_trees=0 * own.n_trees)
-    np.testing.assert_allclose(
-        stable_isotonic(flat, y)(own.probability), methods.isotonic(own.probability, y)(own.probability), atol=1e-6
-    )
-    assert np.abs(stable_isotonic(own, y)(own.probability) - stable_isotonic(flat, y)(own.probability)).max() > 1e-4
+    found = stable_isotonic(flat, y)(own.probability)
+    np.testing.assert_allclose(found, methods.isotonic(own.probability, y)(own.probability), atol=1e-6)
+    assert np.abs(stable_isotonic(own, y)(own.probability) - found).max() > 1e-4
 
 
 @pytest.mark.parametrize("part", GROUPS)
@@ -119,16 +114,17 @@ def test_fresh_sets_share_none_with_those_of_development():
 
 def test_what_the_pages_say_against_what_users_would_do_instead():
     found, said = learning.kept(learning.RESULTS), DOCS.text
-    frames = [methods.table(beside(found, "instead", part)) for part in GROUPS]
+    frames, measured = (
+        [methods.table(beside(found, "instead", part)) for part in GROUPS],
+        ("log_loss_clipped", "log_loss", "brier"),
+    )
     for frame in frames:
         for method in INSTEAD:
-            cells = [
-                methods.duel(frame, "pool", method, measure) for measure in ("log_loss_clipped", "log_loss", "brier")
-            ]
+            cells = [methods.duel(frame, "pool", method, measure) for measure in measured]
             assert f"| {' | '.join(cells)} |" in said, method
     shrunk = [methods.table(beside(found, "shrinkage", part)) for part in GROUPS]
     for frame, (method, text) in itertools.product(shrunk, zip(further.SHRINKAGE, SHRINKAGE_TOLD, strict=True)):
-        cells = [methods.duel(frame, "pool", method, measure) for measure in ("log_loss_clipped", "log_loss", "brier")]
+        cells = [methods.duel(frame, "pool", method, measure) for measure in measured]
         assert f"| {text} | {' | '.join(cells)} |" in said, method
     chosen = [record["chosen"] for record in beside(found, "shrinkage", "other-sets").values()]
     against = methods.duel(shrunk[0], "shrinkage", "mean", "log_loss_clipped").split()[0]

@@ -31,8 +31,7 @@ def test_nemenyi_and_wilcoxon_of_the_paper():
     """Table 5(a), the two examples of section 3.2.4, and section 3.1.3: the sums of ranks are 93 and 12, with the two
     zeros' 1.5 for each; here p is counted out."""
     tests = wilcoxon(AREAS, correction="none")
-    assert tests.wins[1, 0] == 10
-    assert tests.wins[0, 1] == 2
+    assert (tests.wins[1, 0], tests.wins[0, 1]) == (10, 2)
     ranked = np.array([3.5, 7, 9, 12, 5, 3.5, 6, 14, 11, 13, 8, 10])
     negative = np.array([False, True, False, False, False, True] + 6 * [False])
     assert (ranked[~negative].sum() + 1.5, ranked[negative].sum() + 1.5) == (93, 12)
@@ -95,9 +94,8 @@ def test_wilcoxon_of_all_signs(differences):
 def test_exact_and_normal_meet(rng):
     """Across the limit of 50 blocks, with ties and zeros."""
     differences = rng.integers(-3, 5, size=50)
-    exact, normal = (
-        wilcoxon(np.stack([d, 0 * d], axis=1)).p_values[0, 1] for d in (differences, np.append(differences, 0))
-    )
+    both = differences, np.append(differences, 0)
+    exact, normal = (wilcoxon(np.stack([d, 0 * d], axis=1)).p_values[0, 1] for d in both)
     assert exact == pytest.approx(normal, rel=0.1)
     all_tied = wilcoxon(np.ones((60, 2)))
     np.testing.assert_array_equal(all_tied.p_values, 1)
@@ -108,12 +106,8 @@ def test_exact_and_normal_meet(rng):
 def test_cliques_are_the_maximal_runs(average, half):
     different = np.triu(half, 1) | np.triu(half, 1).T
     order = np.argsort(average, kind="stable").tolist()
-    runs = [
-        tuple(order[a:b])
-        for a in range(6)
-        for b in range(a + 2, 7)
-        if not different[np.ix_(order[a:b], order[a:b])].any()
-    ]
+    parts = [order[a:b] for a in range(6) for b in range(a + 2, 7)]
+    runs = [tuple(part) for part in parts if not different[np.ix_(part, part)].any()]
     maximal = [run for run in runs if not any(set(run) < set(other) for other in runs)]
     assert many_sets.cliques(average, different | np.diag(np.diag(half))) == maximal
 

@@ -88,13 +88,10 @@ def test_bayes_errors_of_the_norms():
     normal = scipy.stats.norm()
     assert GENERATORS["twonorm"].bayes_error == pytest.approx(normal.cdf(-2), abs=1e-6)
 
-    def boundary(u):
-        return np.log(np.cosh(2 * u)) / 2
-
+    boundary = lambda u: np.log(np.cosh(2 * u)) / 2
     inside = scipy.integrate.quad(lambda u: normal.pdf(u) * normal.cdf(boundary(u) - 2), -10, 10)[0]
-    outside = scipy.integrate.quad(
-        lambda u: (normal.pdf(u - 2) + normal.pdf(u + 2)) / 2 * normal.cdf(-boundary(u)), -12, 12
-    )[0]
+    halves = lambda u: (normal.pdf(u - 2) + normal.pdf(u + 2)) / 2 * normal.cdf(-boundary(u))
+    outside = scipy.integrate.quad(halves, -12, 12)[0]
     assert GENERATORS["threenorm"].bayes_error == pytest.approx((inside + outside) / 2, abs=1e-6)
     for shift, expected in ((1 / 20**0.5, GENERATORS["ringnorm"].bayes_error), (2 / 20**0.5, 0.012397)):
         length = 20 * shift**2
@@ -137,15 +134,12 @@ def test_density_of_waveform_against_quadrature(rng):
 def test_densities_of_the_norms(drawn, name):
     X = drawn[name][0][:5].astype(np.float64)
     one, alternating = np.full(20, 2 / 20**0.5), np.resize([1, -1], 20) * 2 / 20**0.5
-
-    def density(mean, variance=1.0):
-        return scipy.stats.multivariate_normal(mean, variance * np.eye(20)).pdf(X)
-
+    density = lambda mean, variance=1.0: scipy.stats.multivariate_normal(mean, variance * np.eye(20)).pdf(X)
     expected = {
-        "twonorm": lambda: [density(one), density(-one)],
-        "threenorm": lambda: [(density(one) + density(-one)) / 2, density(alternating)],
-        "ringnorm": lambda: [density(0 * one, 4.0), density(one / 2)],
-    }[name]()
+        "twonorm": [density(one), density(-one)],
+        "threenorm": [(density(one) + density(-one)) / 2, density(alternating)],
+        "ringnorm": [density(0 * one, 4.0), density(one / 2)],
+    }[name]
     np.testing.assert_allclose(GENERATORS[name].log_likelihood(X), np.log(expected).T, rtol=1e-5)
 
 

@@ -53,9 +53,8 @@ def test_without_a_difference_nothing_is_bold():
 
 
 def test_the_page_and_its_pictures(tmp_path):
-    everything = pd.concat(
-        [made_up(), made_up(n_classes=3, seed=1).replace({"set": "set-"}, {"set": "more-"}, regex=True)]
-    )
+    more = made_up(n_classes=3, seed=1).replace({"set": "set-"}, {"set": "more-"}, regex=True)
+    everything = pd.concat([made_up(), more])
     rules.write(everything, tmp_path)
     rules.write_page(tmp_path)
     page = (tmp_path / "README.md").read_text(encoding="utf-8")

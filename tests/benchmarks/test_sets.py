@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.special import softmax, xlogy
-from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
@@ -20,14 +19,14 @@ from benchmarks.studies.sets.methods import compared, counted, duel, is_kept, me
 from benchmarks.studies.sets.page import by_need, page
 from jaxunc.estimators import CautiousForestClassifier
 from tests._claims import Page
+from tests.benchmarks._small import classified
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.counting.PureLeavesWarning")]
 
 
 @pytest.fixture(scope="module")
 def rows():
-    X, y = make_classification(300, 6, n_informative=4, n_classes=3, flip_y=0.2, random_state=0)
-    return Rows(X.astype(np.float32), y)
+    return Rows(*classified(300, 3, flip_y=0.2))
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +35,6 @@ def fitted(rows):
     X, y = rows.X[:200], rows.y[:200]
     model = RandomForestClassifier(100, random_state=0).fit(X, y)
     return X, y, model, as_arrays(model, X, y), ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
-
-
-def test_the_table_by_need_stands_in_the_docs():
-    assert by_need(table(study.kept(study.RESULTS))) in Page("docs/decisions.md").text
 
 
 def test_the_page_can_be_made_of_some_sets():
@@ -51,6 +46,7 @@ def test_the_page_can_be_made_of_some_sets():
 
 def test_what_the_docs_say():
     frame = table(study.kept(study.RESULTS))
+    assert by_need(frame) in Page("docs/decisions.md").text
     for first, second, measure, told in (
         ("u65, learned", "one class, learned", "u65", "**28:7 +0.012**"),
         ("u65, learned", "cautious, oob, s = 1", "u65", "**28:7 +0.007**"),
@@ -121,12 +117,11 @@ def test_measures_are_the_library_s(rng):
     assert found["size"] == pytest.approx(float(ju.metrics.set_size(sets)), abs=1e-6)
     assert found["single"] == pytest.approx(float(ju.metrics.determinacy(sets)), abs=1e-6)
     assert found["right"] == pytest.approx(float(ju.metrics.single_set_accuracy(sets, y)), abs=1e-6)
-    hit = sets[np.arange(200), y]
+    hit, sizes = sets[np.arange(200), y], sets.sum(axis=1)
     assert found["coverage"] == pytest.approx(hit.mean())
     assert found["worst_class"] == pytest.approx(min(hit[y == c].mean() for c in range(4)))
-    assert found["worst_size"] == pytest.approx(
-        min(hit[sets.sum(axis=1) == k].mean() for k in range(1, 5) if np.sum(sets.sum(axis=1) == k) >= 10)
-    )
+    of_size = [hit[sizes == k].mean() for k in range(1, 5) if np.sum(sizes == k) >= 10]
+    assert found["worst_size"] == pytest.approx(min(of_size))
 
 
 def test_measures_of_sets_that_may_be_empty():
@@ -162,14 +157,10 @@ def test_both_parts_of_a_cell_are_of_the_same_forest():
 @pytest.mark.parametrize(("own", "rest"), [(3, 5), (1, 1), (40, 2), (0, 4), (7, 0), (0, 0)])
 @pytest.mark.parametrize("alpha", [0.95, 0.15])
 def test_profile_likelihood_is_a_root(own, rest, alpha):
-    n = own + rest
     loss = lambda p: xlogy(own, p) + xlogy(rest, 1 - p)
-    found = float(profile_lower(np.array(own), np.array(rest), alpha))
-    if own == 0:
-        assert found == 0
-        return
-    gap = lambda p: loss(p) - loss(own / n) - np.log(alpha)
-    assert found == pytest.approx(brentq(gap, 1e-12, own / n), abs=1e-9)
+    gap = lambda p: loss(p) - loss(own / (own + rest)) - np.log(alpha)
+    expected = brentq(gap, 1e-12, own / (own + rest)) if own else 0
+    assert float(profile_lower(np.array(own), np.array(rest), alpha)) == pytest.approx(expected, abs=1e-9 if own else 0)
 
 
 def test_leaves_of_three_classes_are_those_of_the_whole_simplex():

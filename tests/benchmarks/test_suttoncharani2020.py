@@ -82,10 +82,8 @@ def test_what_the_page_says():
     assert {len(records) for records in kept.values()} == {100}
     paper = {name: page.PAPER_SETS.index(printed) for name, printed in study.SETS.items() if printed}
 
-    def both(measure, estimate):
-        ours = np.array([page.means(kept[name], estimate, measure) for name in paper])
-        return ours, np.array(page.PAPER[measure, estimate])
-
+    ours_of = lambda measure, estimate: np.array([page.means(kept[name], estimate, measure) for name in paper])
+    both = lambda measure, estimate: (ours_of(measure, estimate), np.array(page.PAPER[measure, estimate]))
     for measure, middle, most in (("brier", 0.0011, 0.0105), ("log_loss", 0.0055, 0.0685)):
         ours, printed = both(measure, "raw")
         apart = np.abs(ours - printed)[:, :5]
@@ -164,10 +162,7 @@ def _square(first, second) -> Fraction:
     """½ (m - m')ᵀ D (m - m') over all subsets, exactly."""
     first, second = as_sets(first), as_sets(second)
     apart = {a: Fraction(first[a]) - Fraction(second[a]) for a in first}
-
-    def overlap(a, b):
-        return Fraction(len(a & b), len(a | b)) if a | b else Fraction(1)
-
+    overlap = lambda a, b: Fraction(len(a & b), len(a | b)) if a | b else Fraction(1)
     return sum((overlap(a, b) * apart[a] * apart[b] for a, b in itertools.product(apart, apart)), Fraction(0)) / 2
 
 

@@ -185,8 +185,7 @@ def test_distances_to_the_perfect_loss():
 
 def test_wins_of_ranges():
     narrow, wide, low = (np.array([[ends]]) for ends in ([0.4, 0.6], [0.1, 0.8], [0.0, 0.3]))
-    assert distances.wins(wide, narrow) == {
-        "apart": 0, "overlap": 0, "p = 1, midpoints": 1, "p = 2": 0, "p = ∞, upper ends": 0
-    }  # fmt: skip
+    none = dict.fromkeys(("apart", "overlap", "p = 1, midpoints", "p = 2", "p = ∞, upper ends"), 0)
+    assert distances.wins(wide, narrow) == none | {"p = 1, midpoints": 1}
     assert distances.wins(low, narrow)["overlap"] == 1
-    assert distances.wins(narrow, low) == {**dict.fromkeys(distances.wins(low, low), 0), "apart": 1}
+    assert distances.wins(narrow, low) == none | {"apart": 1}

@@ -20,10 +20,8 @@ pytestmark = pytest.mark.once
 
 
 def test_every_problem_is_in_both_sizes():
-    found = study.kept(study.RESULTS)
-    assert {(cell.data, cell.size) for cell in found} == {
-        (name, size) for name in truths.PROBLEMS for size in study.SIZES
-    }
+    found = {(cell.data, cell.size) for cell in study.kept(study.RESULTS)}
+    assert found == {(name, size) for name in truths.PROBLEMS for size in study.SIZES}
 
 
 def test_the_picture_shows_the_committed_points(tmp_path):
@@ -34,9 +32,8 @@ def test_the_picture_shows_the_committed_points(tmp_path):
         assert len(re.findall(r"<use ", (path / "estimates.svg").read_text(encoding="utf-8"))) > 2 * n
     # Grown-out trees have seen the labels of the training instances, and answer them rather than the probability.
     own = points["training"]
-    assert (
-        np.corrcoef(own["mean, leaves of 1"], own["event"])[0, 1] > 0.9 > np.corrcoef(own["truth"], own["event"])[0, 1]
-    )
+    of_mean, of_truth = (np.corrcoef(own[name], own["event"])[0, 1] for name in ("mean, leaves of 1", "truth"))
+    assert of_mean > 0.9 > of_truth
 
 
 @pytest.mark.parametrize("problem", truths.LOGISTIC, ids=lambda problem: problem.name)
@@ -161,7 +158,6 @@ def test_where_the_spikes_are():
         of_mean, elsewhere = (typical.loc[(kind, size, "mean, leaves of 1")] for kind in (True, False))
         assert of_mean["spike"] > 1.5 > 1 > elsewhere["spike"]
         assert of_mean["slope"] < 1 < 2 < elsewhere["slope"]
-        learned, chosen = (
-            typical.loc[(True, size, name), "spike"] for name in ("learned pool", "learned pool, leaf size chosen")
-        )
+        names = ("learned pool", "learned pool, leaf size chosen")
+        learned, chosen = (typical.loc[(True, size, name), "spike"] for name in names)
         assert of_mean["spike"] > learned > chosen

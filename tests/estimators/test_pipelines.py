@@ -230,6 +230,16 @@ def test_other_frames_and_arrays(small):
 predict = lambda make: lambda small: small.predict(make())
 
 
+def test_series_in_a_dictionary_are_columns_by_position():
+    """As for forests and streams: pandas would align them by their indices."""
+    frame = pd.DataFrame({"a": np.arange(40.0) % 2, "b": 0.0})
+    pipeline = make_pipeline(StandardScaler(), ensemble.RandomForestClassifier(5, min_samples_leaf=3, random_state=0))
+    model = CombinedForestClassifier(pipeline, combiner="mean").fit(frame, frame["a"] == 1)
+    columns = {"a": pd.Series([1.0, 0.0], index=[1, 0]), "b": pd.Series([0.0, 0.0], index=[7, 8])}
+    expected = model.predict_proba(pd.DataFrame({"a": [1.0, 0.0], "b": 0.0}))
+    np.testing.assert_array_equal(model.predict_proba(columns), expected)
+
+
 @pytest.mark.exhaustive
 def test_a_pipeline_whose_rows_are_counted_elsewhere():
     own = pipeline().fit(RAW[:160], Y[:160])

@@ -24,6 +24,8 @@ from sklearn.ensemble import (
     BaggingClassifier,
     BaggingRegressor,
     ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -452,3 +454,25 @@ test_refusals = refusals(
     ("a law's weights", lambda: check_law(LAW._replace(weights=-LAW.weights)), "weights of a law"),
     ("a law's number of weights", lambda: check_law(LAW._replace(weights=LAW.weights[1:])), "one for each residual"),
 )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("law", ["learned", "conformal", "bins"])
+@pytest.mark.parametrize("model", [ExtraTreesRegressor, HistGradientBoostingRegressor])
+def test_equal_weights_count_as_none(model, law):
+    """In any unit: also where a law shrinks by numbers of rows."""
+    if model is HistGradientBoostingRegressor and law == "bins":
+        pytest.skip("boosted models have other laws")
+    rng = np.random.default_rng(SEED)
+    X = rng.normal(size=(200, 2))
+    y = X[:, 0] + np.exp(X[:, 1]) * rng.normal(size=200)
+    settings = {"n_estimators": 5, "min_samples_leaf": 5} if model is ExtraTreesRegressor else {"max_iter": 5}
+    given = FrozenEstimator(model(random_state=0, **settings).fit(X[:100], y[:100]))
+    for estimator in [given] if model is HistGradientBoostingRegressor else [given, model(random_state=0, **settings)]:
+        fit = UncertainForestRegressor(estimator, law=law, counts="held_out", shrinkage=5.0, random_state=0).fit
+        plain, *weighted = [
+            fit(X[100:], y[100:], sample_weight=weight).predict_interval(X[:9], 0.8)
+            for weight in (None, np.full(100, 0.01), np.full(100, 100.0))
+        ]
+        for intervals in weighted:
+            np.testing.assert_allclose(intervals, plain, rtol=1e-4, atol=1e-4)

@@ -9,7 +9,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifi
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 
 import jaxunc as ju
 from jaxunc.estimators import CombinedForestClassifier, TransductiveTreeClassifier, UncertainForestRegressor
@@ -105,6 +105,8 @@ def test_a_number_that_is_always_the_same(estimator):
 
 boosted = lambda: UncertainForestRegressor(BOOSTED, random_state=0).fit(ONE, Y)
 mixed = lambda: make_pipeline(PCA(1), FOREST).fit(RAW[["id", "age"]], Y)
+scaled = lambda: make_pipeline(Normalizer(), FOREST).fit(RAW[["id", "age"]], Y)
+huge = lambda: UncertainForestRegressor(RandomForestRegressor(5, min_samples_leaf=8)).fit(ONE, np.float64(1e20) * Y)
 transductive = lambda: TransductiveTreeClassifier().fit(ONE, LABELS)
 grown = lambda: FrozenEstimator(RandomForestRegressor(5, min_samples_leaf=8).fit(-3 * ONE[:80], Y[:80]))
 alike = lambda: UncertainForestRegressor(grown(), counts="held_out").fit(ONE[80:], np.full(80, 3.0))
@@ -113,6 +115,8 @@ test_refusals = refusals(
     ("no rows for equal targets", lambda: ju.explain(alike(), None, ONE), "targets are all alike does not say"),
     ("a combiner of numbers", lambda numbers: ju.explain(numbers, ju.Mean(), RAW), "without one: pass None", TypeError),
     ("a step that mixes", lambda: ju.explain(mixed(), None, RAW, background=RAW), "PCA mixes columns", TypeError),
+    ("lengths of rows", lambda: ju.explain(scaled(), None, RAW, background=RAW), "Normalizer mixes columns", TypeError),
+    ("too large", lambda: ju.explain(huge(), None, ONE), "would exceed 3.4e\\+38"),
     ("no forest", lambda: ju.explain(transductive(), None, ONE), "from_sklearn imports", TypeError),
     ("not fitted", lambda: ju.explain(UncertainForestRegressor(), None, RAW), "not fitted"),
 )

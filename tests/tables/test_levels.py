@@ -151,7 +151,7 @@ BOOLS, WORDS = objects([True, False, "True", "true", np.True_, None, "1"]), ("1"
         (np.array([np.nan, 1.0]), Levels((9, 1, 5), True), [3, 1]),
         # Numbers and words meet as words.
         (np.array([1.0, 2.5, 3]), Levels(("1", "2.5", "x"), False), [0, 1, -1]),
-        (objects(["1", "2.50", True]), Levels((1.0, 2.5), False), [0, -1, -1]),
+        (objects(["1", "2.50", True]), Levels((1.0, 2.5), False), [0, -1, 0]),
         (objects(["True", False]), Levels((False, True), False), [1, 0]),
         (objects([2, 10]), Levels((2, 10), False), [0, 1]),
         *((pandas.Series([2, 10], dtype=k), Levels(("10", "2"), False), [1, 0]) for k in (int, float, "Int64", "int8")),
@@ -275,3 +275,16 @@ def test_cells_of_numbers_are_read_as_other_readers_do():
     lookup = Lookup(Levels((1000, 2**60 + 1), has_missing=False))
     read = [lookup.read_cell(cell, ()) for cell in ("1e3", f"+{2**60 + 1}.0", "1_000", "١٠٠٠")]
     assert read == ["1000", str(2**60 + 1), "1_000", "١٠٠٠"]
+
+
+@pytest.mark.parametrize("levels", [(0, 1), (0.0, 1.0), (False, True)])
+def test_bools_are_the_numbers_0_and_1(levels):
+    """Whatever carries them, and whether some are missing; texts are compared as they are written."""
+    columns = Columns(1, ("a",), nominal=(True,), levels=(Levels(levels, has_missing=False),))
+    for values in ([True, False], [1, 0], [1.0, 0.0]):
+        for data in (values, [*values, None]):
+            for carrier in (pandas.DataFrame, polars.DataFrame, arrow.table):
+                table = carrier({"a": data})
+                codes = encode_arrow(table, columns) if carrier is arrow.table else encode_instances(table, columns)
+                assert codes.values[:2, 0].tolist() == [1, 0]
+        assert level_codes(objects(values), Levels(levels, has_missing=False)).tolist() == [1, 0]

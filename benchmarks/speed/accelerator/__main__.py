@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 from .. import report
+from ..measure import say
 from .run import PARTS, measured, work
 
-SCHEMA_VERSION = 1
 SECONDS = 540
 """For all parts, so that the call ends within ten minutes also where the last one hangs."""
 
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
         work(options.parts, quick=options.quick, seconds=options.worker, out=sys.stdout)
         return
     start, output = time.perf_counter(), options.output
-    result: dict = {"schema_version": SCHEMA_VERSION, "quick": options.quick, "parts": {}}
+    result: dict = {"schema_version": 1, "quick": options.quick, "parts": {}}
     for name, found in measured(options.parts, quick=options.quick, seconds=options.seconds):
         if name == "about":
             result = {**found, **result}  # of the first process
@@ -43,15 +43,13 @@ def main(arguments: list[str] | None = None) -> None:
         result["parts"][name] = found
         result["duration_s"] = time.perf_counter() - start
         failed = sum("failed" in row for row in found["rows"])
-        print(
-            f"{name}: {found['seconds']:.0f} s, {len(found['rows'])} rows, {failed} failed", file=sys.stderr, flush=True
-        )
+        say(f"{name}: {found['seconds']:.0f} s, {len(found['rows'])} rows, {failed} failed")
         if output is not None:
             report.write(result, output)
     for name, found in result["parts"].items():
         report.print_table(name, *report.as_table(found["rows"]))
     if output is not None:
-        print(f"written to {output}", file=sys.stderr)
+        say(f"written to {output}")
 
 
 if __name__ == "__main__":

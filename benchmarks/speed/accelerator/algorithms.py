@@ -10,8 +10,9 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 
+from ..learning import loss_of_weights
 from .forests import make_forest, make_rows
-from .timing import Cases, repeats, timed
+from .timing import WALK, Cases, repeats, timed
 
 
 def problem(n: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
@@ -42,14 +43,8 @@ def learning(quick: bool) -> Cases:
 
 def _gradient(forest: ju.Forest, n: int, quick: bool) -> dict:
     X, y = make_rows(n), jnp.asarray(np.random.default_rng(0).integers(0, 2, n))
-
-    def loss(log_weights, X, y):
-        rule = ju.Weighted(ju.Mean(), jnp.exp(log_weights))
-        leaves = ju.inference.leaf_table(forest, rule)
-        merged = ju.inference.merge_leaves(forest.trees, leaves, X, merge=rule.merge, missing=False, walk="levels")
-        return -jnp.mean(jnp.take_along_axis(rule.finish(merged).log_probability, y[:, None], axis=1))
-
-    step = jax.jit(jax.value_and_grad(loss)).lower(jnp.zeros(forest.n_trees), X, y).compile()
+    step = jax.jit(jax.value_and_grad(loss_of_weights(forest, walk=WALK)))
+    step = step.lower(jnp.zeros(forest.n_trees), X, y).compile()
     found = timed(lambda: jax.block_until_ready(step(jnp.zeros(forest.n_trees), X, y)), repeats(quick))
     return found | {"temporary_bytes": step.memory_analysis().temp_size_in_bytes}
 

@@ -87,8 +87,8 @@ def _votes(forest: ju.Forest, X: np.ndarray, walk) -> np.ndarray:
 def _grown() -> np.ndarray:
     X, y = problem(5000, 30)
     forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=20)
-    trees = forest.trees
-    return np.stack([np.asarray(array) for array in (trees.feature, trees.threshold, trees.child, forest.code)])
+    arrays = forest.trees.feature, forest.trees.threshold, forest.trees.child, forest.code
+    return np.stack(list(map(np.asarray, arrays)))
 
 
 def _report(forest: ju.Forest, X: np.ndarray, walk) -> np.ndarray:
@@ -143,9 +143,8 @@ def _on_cpu(quick: bool) -> dict[str, np.ndarray]:
     """Return the answers of a process whose backend is the CPU; of what failed there none."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "answers.npz"
-        command = [sys.executable, "-m", "benchmarks.speed.accelerator.answers", str(path)]
+        command = [sys.executable, "-m", "benchmarks.speed.accelerator.answers", str(path), *["--quick"] * quick]
         environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
-        command += ["--quick"] * quick
         subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, timeout=CPU_SECONDS)
         with np.load(path) as found:
             return dict(found)

@@ -1,6 +1,7 @@
 """nvForest on the same forests, where it is installed."""
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import numpy as np
@@ -8,9 +9,10 @@ import numpy as np
 import jaxunc as ju
 
 from .. import measure
+from ..measure import on_device
 from ..workloads import FULL, QUICK, WORKLOADS, fit, make_data
 from .forests import make_rows
-from .timing import WALK, Cases, on_device, repeats, timed_against
+from .timing import WALK, Cases, repeats, timed_against
 
 
 def nvforest(quick: bool) -> Cases:
@@ -23,17 +25,12 @@ def nvforest(quick: bool) -> Cases:
         bound = ju.bind(ju.from_sklearn(model), ju.Mean(), walk=WALK)
         for n in (1000,) if quick else (1000, 100_000, 1_000_000):
             for layout in ("depth_first", "breadth_first", "layered"):
-                labels = {"trees": shape, "rows": n, "layout": layout}
-                yield (
-                    labels,
-                    lambda model=model, bound=bound, n=n, layout=layout: _against(
-                        peer.load_from_sklearn(model, device="auto", layout=layout), bound, n, quick
-                    ),
-                )
+                load = partial(peer.load_from_sklearn, model, device="auto", layout=layout)
+                yield {"trees": shape, "rows": n, "layout": layout}, partial(_against, load, bound, n, quick)
 
 
-def _against(engine, bound: ju.BoundForest, n: int, quick: bool) -> dict:
-    rows = make_rows(n)
+def _against(load: Callable, bound: ju.BoundForest, n: int, quick: bool) -> dict:
+    engine, rows = load(), make_rows(n)
     values, wait = _values_for_it(rows)
     answer = lambda: wait(engine.predict_proba(values))
     first = measure.timed(answer)[0]

@@ -8,8 +8,9 @@ import jax
 import jaxunc as ju
 from jaxunc.inference._by_table import merge_and_finish
 
+from ..measure import on_device
 from .forests import make_forest, make_rows, mean_path
-from .timing import WALK, Case, Cases, from_host, on_device, repeats, timed
+from .timing import WALK, Case, Cases, from_host, repeats, timed
 
 GRID = {
     (8, 100): (1_000, 10_000, 100_000, 1_000_000, 16_000_000),
@@ -52,10 +53,8 @@ def _grid(grid: dict, quick: bool, walk) -> Cases:
         about["mean_path"] = mean_path(forest, levels)
         for n in sizes:
             for place, answer in (("device", on_device), ("host", from_host)):
-                yield (
-                    {**about, "rows": n, "from": place, "threads": bound.threads},
-                    partial(_rate, bound, n, answer, quick),
-                )
+                labels = {**about, "rows": n, "from": place, "threads": bound.threads}
+                yield labels, partial(_rate, bound, n, answer, quick)
         if n > MANY:
             alone = ju.bind(forest, ju.Mean(), walk=walk, threads=1)
             yield {**about, "rows": n, "from": "device", "threads": 1}, partial(_rate, alone, n, on_device, quick)

@@ -5,9 +5,10 @@ import numpy as np
 
 import jaxunc as ju
 
+from ..measure import on_device
 from ..rule_costs import folds
 from .forests import make_forest, make_rows
-from .timing import WALK, Case, Cases, on_device, repeats, timed_against
+from .timing import WALK, Case, Cases, repeats, timed_against
 
 QUICK_RULES = ("vote", "dempster")
 MASSES = ("certainty", "leaf_size", "equal")
@@ -45,10 +46,7 @@ def reports(quick: bool) -> Cases:
     forest, _ = make_forest(depth, n_trees)
     X, mean = make_rows(n), ju.bind(forest, ju.Mean(), walk=WALK)
     for mass in MASSES[:1] if quick else MASSES:
-
-        def make(mass=mass):
-            return ju.bind(forest, ju.decisions.CautiousReport(2.0, mass=mass), walk=WALK).answer
-
+        make = lambda mass=mass: ju.bind(forest, ju.decisions.CautiousReport(2.0, mass=mass), walk=WALK).answer
         yield _against(mean, mass, make, X, quick)
 
 

@@ -34,11 +34,6 @@ def timed_against(call: Callable[[], object], reference: Callable[[], object], r
     return {"first_call_s": first, **summary(times["it"]), f"ratio_to_{name}": ratio(times["it"], times["reference"])}
 
 
-def on_device(function: Callable, rows: jax.Array) -> Callable[[], object]:
-    """Return a call that answers rows of the device and leaves the answers there."""
-    return lambda: jax.block_until_ready(jax.tree.leaves(function(rows)))
-
-
 def from_host(function: Callable, rows: jax.Array) -> Callable[[], object]:
     """Return a call that answers rows of the host and fetches the answers."""
     values = np.asarray(rows)

@@ -1,6 +1,7 @@
 """The page of the study of attributions: tables and verdicts made of its cells."""
 
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,11 @@ CELL = ["data", "learner", "leaf", "rows", "copies"]
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     """A row per (setting, cause, method): of each seed the share that has the planted column, or its copy, first."""
     rows = []
-    for cell, record in found.items():
-        for cause in CAUSES:
-            for name in METHODS:
-                shares = np.array(record[cause][name])
-                either = shares.sum(axis=1)
-                rows.append(
-                    {**cell._asdict(), "cause": cause, "method": name, "planted": shares[:, 0].mean()}
-                    | {"seeds": either, "share": either.mean(), "trusted": is_trusted(either)}
-                )
+    for (cell, record), cause, name in product(found.items(), CAUSES, METHODS):
+        shares = np.array(record[cause][name])
+        either = shares.sum(axis=1)
+        rows.append({**cell._asdict(), "cause": cause, "method": name, "planted": shares[:, 0].mean()})
+        rows[-1] |= {"seeds": either, "share": either.mean(), "trusted": is_trusted(either)}
     return pd.DataFrame(rows)
 
 

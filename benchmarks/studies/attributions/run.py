@@ -19,12 +19,8 @@ from benchmarks.studies.attributions.page import page
 N_SEEDS = 10
 TAKES = "no data; 24 settings of ten seeds each"
 RESULTS = Path(__file__).parent
-
-
 Cell = namedtuple("Cell", "data learner leaf rows copies")
 """A setting: a design, a learner and its least leaf, training rows, and whether columns have copies."""
-
-
 SETTINGS = (
     *((learner, leaf, 1000, 0) for learner in ("forest", "extra trees") for leaf in (5, 1)),
     ("forest", 5, 3000, 0),

@@ -11,7 +11,6 @@ A cell (`benchmarks.cells`) is a fold of a set.
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -27,8 +26,6 @@ from benchmarks.studies.learning.run import Rows, load_rows
 from benchmarks.studies.rules.run import SETS
 
 N_FOLDS, N_RUN, MOST_ROWS, HELD_OUT = 5, 2, 2000, 0.25
-LEAST = 1e-4
-"""What probabilities are clipped to before a blend takes their logarithms."""
 TAKES = "35 data sets, two folds each"
 RESULTS = Path(__file__).parent
 
@@ -49,14 +46,19 @@ def run_cell(cell: FoldCell, data: Rows) -> dict:
         "own, scaled": blended([own_held], y)([own]),
     }
     trees = ju.from_sklearn_values(model).trees
-    counts = _Counts(trees, X, y, X_test)
-    pool = ju.learning.fit_combiner(ju.LearnedPool(np.asarray(counts.forest.prior, float)), counts.rows).combiner
-    found |= counts.answers(_rules(counts.forest) | {"learned pool": pool})
+    forest = ju.count_leaves(trees, X, y)
+    known = ju.learning.oob_dataset(forest, X, y, source="leave_one_out")
+    pool = ju.learning.fit_combiner(ju.LearnedPool(np.asarray(forest.prior, float)), known).combiner
+    rules: dict[str, ju.Combiner] = {"mean of counts": ju.Mean(), "pooling of counts": ju.Pooling()}
+    rules |= {"plausibility of counts": ju.Mean(ju.scorers.plausibility)} if forest.n_classes == 2 else {}
+    answers = ju.bind(forest, rules | {"learned pool": pool}).probability(X_test)
+    found |= {name: np.asarray(shares, float) for name, shares in answers.items()}
     for name, rule in (("mean of counts", ju.Mean()), ("learned pool", pool)):
-        both = blended([own_held, counts.answers_without_own(rule)], y)
+        without_own = np.asarray(known.answer(rule).probability, float)[: known.n]
+        both = blended([own_held, without_own], y)
         found[f"own and {name}"] = both([own, found[name]])
     return {
-        "methods": {name: plain_measures(_as_shares(shares), y_test) for name, shares in found.items()},
+        "methods": {name: plain_measures(of / of.sum(axis=1, keepdims=True), y_test) for name, of in found.items()},
         "trees": trees.n_trees,
         "rows": [len(fit), len(held), int(data.y.max()) + 1],
     }
@@ -67,62 +69,34 @@ def _boosted(cell: FoldCell, data: Rows, rows: np.ndarray) -> HistGradientBoosti
     return model.fit(data.X[rows], data.y[rows])
 
 
-class _Counts:
-    """Held-out rows counted in the leaves of a boosted model."""
-
-    def __init__(self, trees: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray):
-        self.forest = ju.count_leaves(trees, X, y)
-        self.rows = ju.learning.oob_dataset(self.forest, X, y, source="leave_one_out")
-        self._X_test = X_test
-
-    def answers(self, rules: dict[str, ju.Combiner]) -> dict[str, np.ndarray]:
-        """Probabilities of the test rows."""
-        found = ju.bind(self.forest, rules).probability(self._X_test)
-        return {name: np.asarray(shares, float) for name, shares in found.items()}
-
-    def answers_without_own(self, rule: ju.Combiner) -> np.ndarray:
-        """Probabilities of the held-out rows, each by counts without itself."""
-        return np.asarray(self.rows.answer(rule).probability, float)[: self.rows.n]
-
-
-def _rules(forest: ju.Forest) -> dict[str, ju.Combiner]:
-    rules: dict[str, ju.Combiner] = {"mean of counts": ju.Mean(), "pooling of counts": ju.Pooling()}
-    return rules | ({"plausibility of counts": ju.Mean(ju.scorers.plausibility)} if forest.n_classes == 2 else {})
-
-
 def blended(held: list[np.ndarray], y: np.ndarray):
     """Return softmax(Σ_k a_k log p_k + b) of probabilities p_k, with a and b learned from held-out rows.
 
     It starts as the first of them, and has the weak prior that calibrators have.
     """
     n_classes = held[0].shape[1]
-    features, own, n = np.stack([_logs(one) for one in held]), np.eye(n_classes)[y], len(y)
+    features, own, n = _logs(held), np.eye(n_classes)[y], len(y)
     start = np.concatenate([np.eye(len(held))[0], np.zeros(n_classes)])
     strength = np.repeat([1.0, 0.25], [len(held), n_classes])
 
     def loss(numbers):
         """With its slope."""
         logs = _mixed(features, numbers)
-        off = numbers - start
-        slope = np.exp(logs) - own
+        off, slope = numbers - start, np.exp(logs) - own
         by_scale = np.sum(features * slope, axis=(1, 2))
         value = -np.sum(logs * own) + 0.5 * np.sum(strength * off**2)
         return value / n, (np.concatenate([by_scale, slope.sum(axis=0)]) + strength * off) / n
 
     numbers = minimize(loss, start, jac=True, method="L-BFGS-B").x
-    return lambda given: np.exp(_mixed(np.stack([_logs(one) for one in given]), numbers))
+    return lambda given: np.exp(_mixed(_logs(given), numbers))
 
 
-def _logs(shares: np.ndarray) -> np.ndarray:
-    return np.log(np.clip(shares, LEAST, 1))
+def _logs(shares: list[np.ndarray]) -> np.ndarray:
+    return np.log(np.clip(shares, 1e-4, 1))
 
 
 def _mixed(features: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     return log_softmax(np.tensordot(numbers[: len(features)], features, 1) + numbers[len(features) :], axis=1)
-
-
-def _as_shares(shares: np.ndarray) -> np.ndarray:
-    return shares / shares.sum(axis=1, keepdims=True)
 
 
 def rows_of(name: str, folder: str | None) -> Rows:

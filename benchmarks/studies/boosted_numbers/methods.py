@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 from sklearn.datasets import make_friedman1
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, cross_val_predict
 
 from benchmarks.studies.regression.methods import MISS, widened
 from benchmarks.studies.regression.problems import MOST_ROWS, PROBLEMS, Rows
 from benchmarks.studies.regression.problems import rows_of as rows_of_regression
+from jaxunc.estimators import UncertainForestRegressor
 
 ROUNDS, RATE, LEAVES, DEPTH, N_FOLDS, HELD_OUT, NEAREST = 100, 0.1, 31, 6, 5, 0.25, 25
 LIBRARIES = ("LightGBM", "XGBoost", "CatBoost", "scikit-learn")
@@ -38,8 +41,6 @@ def booster(library: str, tau: float | None = None) -> Any:
         return XGBRegressor(**sizes, n_jobs=1, random_state=0, **loss)
     if library == "CatBoost":
         return _catboost("RMSE" if tau is None else f"Quantile:alpha={tau}")
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
     loss = {} if tau is None else {"loss": "quantile", "quantile": tau}
     sizes = {"max_iter": ROUNDS, "learning_rate": RATE, "max_leaf_nodes": LEAVES}
     return HistGradientBoostingRegressor(**sizes, random_state=0, **loss)
@@ -48,10 +49,8 @@ def booster(library: str, tau: float | None = None) -> Any:
 def _catboost(loss: str) -> Any:
     from catboost import CatBoostRegressor
 
-    quiet = {"verbose": 0, "thread_count": 1, "allow_writing_files": False}
-    return CatBoostRegressor(
-        loss_function=loss, iterations=ROUNDS, learning_rate=RATE, depth=DEPTH, random_seed=0, **quiet
-    )
+    sizes = {"loss_function": loss, "iterations": ROUNDS, "learning_rate": RATE, "depth": DEPTH}
+    return CatBoostRegressor(**sizes, random_seed=0, verbose=0, thread_count=1, allow_writing_files=False)
 
 
 class Fold:
@@ -91,8 +90,6 @@ def of_regressor(law: str) -> Callable[[Fold], np.ndarray]:
     """`UncertainForestRegressor` with a law, cross-fitted."""
 
     def interval(fold: Fold) -> np.ndarray:
-        from jaxunc.estimators import UncertainForestRegressor
-
         model = UncertainForestRegressor(booster(fold.library), law=law, random_state=0).fit(fold.X, fold.y)
         return np.asarray(model.predict_interval(fold.X_test))
 
@@ -101,10 +98,6 @@ def of_regressor(law: str) -> Callable[[Fold], np.ndarray]:
 
 def of_frozen(fold: Fold) -> np.ndarray:
     """`UncertainForestRegressor` around the model of three quarters, its law learned from the other quarter."""
-    from sklearn.frozen import FrozenEstimator
-
-    from jaxunc.estimators import UncertainForestRegressor
-
     model = UncertainForestRegressor(FrozenEstimator(fold.frozen), random_state=0)
     return np.asarray(model.fit(fold.X[fold.held], fold.y[fold.held]).predict_interval(fold.X_test))
 
@@ -174,7 +167,6 @@ def methods_of(library: str) -> dict[str, Callable[[Fold], np.ndarray]]:
 
 
 # The problems: fifteen that the law was made on, and those of `benchmarks.studies.regression` besides.
-
 
 # "Noise apart" depends on columns that the mean does not read; the noise of "prices" grows with the target.
 _apart = lambda X: np.where((X[:, 7] > 0.5) & (X[:, 8] > 0.4), 4.0, 0.5)

@@ -25,8 +25,6 @@ from benchmarks.studies.regression.problems import Rows
 N_FOLDS, PROBLEMS = 3, (*MADE_ON, *FRESH)
 TAKES = "28 problems, 73 cells, 25 minutes"
 RESULTS = Path(__file__).parent
-
-
 Cell = namedtuple("Cell", "data library")
 """A problem, and the library whose models answer it."""
 
@@ -38,11 +36,9 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
-        methods = {
-            name: measured(np.asarray(method(fold), float), y)._asdict()
-            for name, method in methods_of(cell.library).items()
-        }
-    return {"methods": methods, "seconds": round(time.process_time() - start, 1)}
+        answers = {name: np.asarray(method(fold), float) for name, method in methods_of(cell.library).items()}
+        found = {name: measured(answer, y)._asdict() for name, answer in answers.items()}
+    return {"methods": found, "seconds": round(time.process_time() - start, 1)}
 
 
 _cells = lambda name: [Cell(name, library) for library in (LIBRARIES if name in MADE_ON else LIBRARIES[:1])]

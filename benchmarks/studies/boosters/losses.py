@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t
 
+from benchmarks.cells import method_rows
 from benchmarks.pages import bold, digits, table
 from benchmarks.studies.boosters.methods import LARGE_SETS, LIBRARIES, N_ASKED
 from benchmarks.studies.doubt.page import duel_of
@@ -32,16 +33,9 @@ class Losses:
     def __init__(self, found: Mapping[Any, dict]):
         counts = pd.Series([cell.data for cell in found], dtype=object).value_counts()
         self.cells = {cell: record for cell, record in found.items() if counts[cell.data] == counts.max()}
-        rows = [
-            {"set": cell.data, "fold": cell.fold, "method": name, **dict(zip(PLAIN_MEASURES, values, strict=True))}
-            for cell, record in self.cells.items()
-            for name, values in record["methods"].items()
-        ]
-        self.folds = pd.DataFrame(rows).set_index(["set", "fold", "method"])
-        heads = {cell.data: (*record["rows"], record["error"]) for cell, record in self.cells.items()}
-        self.sets: Any = pd.DataFrame.from_dict(
-            heads, "index", columns=["rows", "classes", "columns", "words", "error"]
-        )
+        self.folds = method_rows(self.cells, PLAIN_MEASURES).set_index(["set", "fold", "method"])
+        heads = {cell.data: record["rows"] for cell, record in self.cells.items()}
+        self.sets: Any = pd.DataFrame.from_dict(heads, "index", columns=["rows", "classes", "columns", "words"])
         errors = pd.Series({cell: record["error"] for cell, record in self.cells.items()})
         self.sets["error"] = errors.groupby([cell.data for cell in self.cells]).mean()
 
@@ -79,10 +73,9 @@ def growth(small: Losses, large: Losses, first: str, second: str) -> Any:
     return large.logs(first, second)[names] - small.logs(first, second)[names]
 
 
-def interval(logs: pd.Series, share: float = 0.95) -> tuple[float, float, float]:
-    """Of a geometric mean: both ends of its two-sided interval, and the lower end of its one-sided one."""
-    error, freedom = logs.std(ddof=1) / np.sqrt(len(logs)), len(logs) - 1
-    both, one = (error * t.ppf(level, freedom) for level in ((1 + share) / 2, share))
+def interval(logs: pd.Series) -> tuple[float, float, float]:
+    """Of a geometric mean: both ends of its two-sided interval of 95 %, and the lower end of its one-sided one."""
+    both, one = logs.std(ddof=1) / np.sqrt(len(logs)) * t.ppf([0.975, 0.95], len(logs) - 1)
     low, high, least = np.exp(logs.mean() + np.array([-both, both, -one]))
     return float(low), float(high), float(least)
 
@@ -90,9 +83,13 @@ def interval(logs: pd.Series, share: float = 0.95) -> tuple[float, float, float]
 def tested(small: Losses, large: Losses) -> list[tuple[float, float]]:
     """Of each pair's growth the rank-biserial correlation, and Wilcoxon's p-value after Holm's correction for all."""
     both = [np.column_stack([of.logs(*pair)[large.sets.index] for of in (large, small)]) for pair in PAIRS]
-    duels = [duel_of(values) for values in both]
-    p_values = holm(np.array([one.p_value for one in duels]))
-    return [(one.correlation, float(p)) for one, p in zip(duels, p_values, strict=True)]
+    return [(one.correlation, p) for one, p in told_apart(both)]
+
+
+def told_apart(pairs: Sequence[np.ndarray]) -> list[tuple[Any, float]]:
+    """The duel of each pair of columns, with its p-value after Holm's correction for all."""
+    duels = [duel_of(values) for values in pairs]
+    return list(zip(duels, holm(np.array([one.p_value for one in duels])).tolist(), strict=True))
 
 
 def growths(small: Losses, large: Losses) -> str:
@@ -111,11 +108,10 @@ def growths(small: Losses, large: Losses) -> str:
 
 def by_size(small: Losses, large: Losses) -> str:
     """The ratios by the number of training rows; those of the largest sets with few rows, too."""
-    few, some = (small.sets.index[within] for within in (small.sets["rows"] < 200, small.sets["rows"] >= 200))
-    reached = large.sets.index
+    is_few, reached = small.sets["rows"] < 200, large.sets.index
     groups = (
-        ("below 200", small, few),
-        ("200 to 999", small, some),
+        ("below 200", small, small.sets.index[is_few]),
+        ("200 to 999", small, small.sets.index[~is_few]),
         ("1000 to 4000", large, reached),
         ("these sets with fewer: up to 799", small, reached),
     )
@@ -126,15 +122,14 @@ def by_size(small: Losses, large: Losses) -> str:
     return table(["training rows", "sets", *(f"`{a}` : `{b}`" for a, b in PAIRS)], rows)
 
 
-def methods(small: Losses, large: Losses, names: Sequence[str] = SHOWN) -> str:
+def methods(small: Losses, large: Losses) -> str:
     """The others' losses as ratios to the pool's on the same sets, with few rows and with more; seconds of fitting."""
     rows = []
-    for name in names:
-        each = [of.logs(name, POOL)[large.sets.index] for of in (small, large)]
-        shown = [
-            text for logs in each for text in (f"{np.exp(logs.mean()):.3f}", f"{(logs > 0).sum()}:{(logs < 0).sum()}")
-        ]
-        rows.append([f"`{name}`", *shown, *(of.seconds(name)[0] for of in (small, large))])
+    for name in SHOWN:
+        rows.append([f"`{name}`"])
+        for logs in (of.logs(name, POOL)[large.sets.index] for of in (small, large)):
+            rows[-1] += [f"{np.exp(logs.mean()):.3f}", f"{(logs > 0).sum()}:{(logs < 0).sum()}"]
+        rows[-1] += [of.seconds(name)[0] for of in (small, large)]
     seconds = [of.seconds(POOL)[0] for of in (small, large)]
     few, more = "999 rows", "up to 4000"
     head = ["", few, "won by `pool`", more, "won by `pool`", f"fitting, {few}", f"fitting, {more}"]
@@ -148,9 +143,7 @@ def by_set(small: Losses, large: Losses) -> str:
     pairs = ((POOL, BEST), (POOL, "CatBoost, P"), (HALF, BEST))
     for name in large.sets.index:
         heads = [of.sets.loc[name] for of in (small, large)]
-        sizes, errors = (
-            [format(head[key], form) for head in heads] for key, form in (("rows", ".0f"), ("error", ".2f"))
-        )
+        sizes, errors = [f"{head['rows']:.0f}" for head in heads], [f"{head['error']:.2f}" for head in heads]
         losses = [f"{of.wide(LOSS).loc[name, POOL]:.4f}" for of in (small, large)]
         ratios = [[digits(np.exp(of.logs(*pair)[name])) for of in (small, large)] for pair in pairs]
         chosen = [record["chosen"][BEST].split(",")[0] for cell, record in large.cells.items() if cell.data == name]

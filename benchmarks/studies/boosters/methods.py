@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from benchmarks.studies.learning.methods import best_calibrator, fit_calibrator
 
@@ -212,8 +213,11 @@ def _lightgbm(X, words, y, settings: Settings | None, seed: int, rounds, others)
     sizes = {} if rounds is None else {"n_estimators": rounds}
     if settings is not None:
         sizes |= {"learning_rate": settings.rate, "max_depth": settings.depth, "num_leaves": 2**settings.depth}
-        sizes |= {"min_child_samples": settings.least, "reg_lambda": settings.pull}
-        sizes |= {"colsample_bytree": settings.columns}
+        sizes |= {
+            "min_child_samples": settings.least,
+            "reg_lambda": settings.pull,
+            "colsample_bytree": settings.columns,
+        }
     model = LGBMClassifier(**sizes, n_jobs=1, verbose=-1, random_state=seed)
     extra = {} if others is None else {"eval_set": [others], "callbacks": [early_stopping(PATIENCE, verbose=False)]}
     model.fit(X, y, categorical_feature=np.flatnonzero(words).tolist(), **extra)
@@ -228,12 +232,10 @@ def _xgboost(X, words, y, settings: Settings | None, seed: int, rounds, others):
         # A row weighs p (1 - p) there, a quarter at most.
         sizes |= {"learning_rate": settings.rate, "max_depth": settings.depth, "min_child_weight": settings.least / 4}
         sizes |= {"reg_lambda": settings.pull, "colsample_bytree": settings.columns}
-    stop = {} if others is None else {"early_stopping_rounds": PATIENCE}
-    types = ["c" if is_word else "q" for is_word in words]
-    model = XGBClassifier(
-        **sizes, **stop, n_jobs=1, random_state=seed, feature_types=types, enable_categorical=True, tree_method="hist"
-    )
-    model.fit(X, y, verbose=False, **({} if others is None else {"eval_set": [others]}))
+    stop, extra = ({}, {}) if others is None else ({"early_stopping_rounds": PATIENCE}, {"eval_set": [others]})
+    how = {"feature_types": ["c" if is_word else "q" for is_word in words], "enable_categorical": True}
+    model = XGBClassifier(**sizes, **stop, **how, n_jobs=1, random_state=seed, tree_method="hist")
+    model.fit(X, y, verbose=False, **extra)
     return model.predict_proba, model.best_iteration + 1 if others else rounds
 
 
@@ -242,13 +244,11 @@ def _catboost(X, words, y, settings: Settings | None, seed: int, rounds, others)
 
     sizes = {} if rounds is None else {"iterations": rounds}
     if settings is not None:
-        sizes |= {"learning_rate": settings.rate, "depth": settings.depth, "l2_leaf_reg": settings.pull}
-        sizes |= {"rsm": settings.columns}
+        sizes |= {"learning_rate": settings.rate, "depth": settings.depth}
+        sizes |= {"l2_leaf_reg": settings.pull, "rsm": settings.columns}
     stop = {} if others is None else {"early_stopping_rounds": PATIENCE}
-    kind = "Logloss" if y.max() == 1 else "MultiClass"
-    model = CatBoostClassifier(
-        **sizes, **stop, loss_function=kind, random_seed=seed, thread_count=1, verbose=0, allow_writing_files=False
-    )
+    quiet = {"loss_function": "Logloss" if y.max() == 1 else "MultiClass", "verbose": 0, "allow_writing_files": False}
+    model = CatBoostClassifier(**sizes, **stop, **quiet, random_seed=seed, thread_count=1)
     data = {"cat_features": np.flatnonzero(words).tolist(), "eval_set": others}
     try:
         model.fit(X, y, **data)
@@ -260,15 +260,11 @@ def _catboost(X, words, y, settings: Settings | None, seed: int, rounds, others)
 
 
 def _histogram(X, words, y, settings: Settings | None, seed: int, rounds, others):
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
     sizes: dict[str, Any] = {} if rounds is None else {"max_iter": rounds}
     if settings is not None:
         sizes |= {"learning_rate": settings.rate, "max_depth": settings.depth, "min_samples_leaf": settings.least}
         sizes |= {"l2_regularization": settings.pull, "max_features": settings.columns}
-    stop: dict[str, Any] = (
-        {"early_stopping": False} if others is None else {"early_stopping": True, "n_iter_no_change": PATIENCE}
-    )
+    stop = {"early_stopping": others is not None, "n_iter_no_change": PATIENCE}
     model = HistGradientBoostingClassifier(**sizes, **stop, categorical_features=words, random_state=seed)
     if others is None:
         model.fit(X, y)
@@ -276,11 +272,7 @@ def _histogram(X, words, y, settings: Settings | None, seed: int, rounds, others
     model.fit(X, y, X_val=others[0], y_val=others[1])
     # It keeps the rounds after the best one; the first score is that of no rounds.
     best = max(1, int(np.argmax(model.validation_score_)))
-
-    def answer(X):
-        return next(shares for n, shares in enumerate(model.staged_predict_proba(X), 1) if n == best)
-
-    return answer, best
+    return lambda X: next(shares for n, shares in enumerate(model.staged_predict_proba(X), 1) if n == best), best
 
 
 FITS: dict[str, Callable[..., Any]] = dict(zip(LIBRARIES, (_lightgbm, _xgboost, _catboost, _histogram), strict=True))
@@ -288,10 +280,8 @@ FITS: dict[str, Callable[..., Any]] = dict(zip(LIBRARIES, (_lightgbm, _xgboost, 
 
 def calibrated(own: np.ndarray, new: np.ndarray, y: np.ndarray, fold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Training rows and new rows, by the best of sixteen calibrators; training rows by a fit on the other folds."""
-    best = best_calibrator(own, y)
-    crossed = np.empty_like(own)
-    for part in range(N_PARTS):
-        held = fold == part
+    best, crossed = best_calibrator(own, y), np.empty_like(own)
+    for held in (fold == part for part in range(N_PARTS)):
         crossed[held] = fit_calibrator(best.kind, best.clip, own[~held], y[~held])(own[held])
     return crossed, best(new)
 

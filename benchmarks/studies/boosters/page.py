@@ -6,14 +6,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t
 
 from benchmarks.pages import bold, digits, fill, table, verdict_rows
 from benchmarks.studies.boosters import losses
 from benchmarks.studies.boosters.losses import ALPHA, BEST, HALF, LEAST, LOSS, POOL, Losses, won_and_lost
 from benchmarks.studies.boosters.methods import LIBRARIES, N_ASKED, SETS, LargeCell
-from benchmarks.studies.doubt.page import duel_of
-from jaxunc.compare import holm
 
 TEMPLATE = Path(__file__).with_name("page.md")
 FORESTS = ("mean", "mean, P", "tuned mean, P", "tuned pool")
@@ -94,18 +91,14 @@ def larger_sets(small: Losses, large: Losses, part: str) -> str:
 
 def enough(logs: pd.Series) -> tuple[float, float]:
     """The geometric mean of ratios, and the upper end of its one-sided interval of 95 %."""
-    spread = logs.std(ddof=1) / np.sqrt(len(logs)) * t.ppf(0.95, len(logs) - 1)
-    return float(np.exp(logs.mean())), float(np.exp(logs.mean() + spread))
+    mean = float(np.exp(logs.mean()))
+    return mean, mean**2 / losses.interval(logs)[2]  # as far above the mean as the lower one is below
 
 
 def verdicts(of: Losses, large: Losses | None = None) -> list[tuple[str, str, bool]]:
     """The hypothesis, and its two halves: noisy sets, and the others beside them; the same of larger sets."""
-    error = of.sets["error"]
-    all_logs = of.logs(POOL, BEST)
-    asked = {
-        f"{title} sets below 1000 rows": all_logs[within]
-        for title, within in (("noisy", error >= NOISY), ("other", error < NOISY))
-    }
+    is_noisy, ratios = of.sets["error"] >= NOISY, of.logs(POOL, BEST)
+    asked = {"noisy sets below 1000 rows": ratios[is_noisy], "other sets below 1000 rows": ratios[~is_noisy]}
     if large is not None:
         asked["sets of 1000 to 4000 training rows"] = large.logs(POOL, BEST)
     rows = []
@@ -116,29 +109,31 @@ def verdicts(of: Losses, large: Losses | None = None) -> list[tuple[str, str, bo
     return rows
 
 
-def against(of: Losses, names: Sequence[str], ours: str = POOL) -> str:
-    """How the others do beside one method: losses as ratios to it, and what tests say."""
-    duels = [duel_of(-of.wide(LOSS)[[ours, name]].clip(lower=LEAST).apply(np.log).to_numpy()) for name in names]
-    p_values = holm(np.array([one.p_value for one in duels]))
-    rows = [[f"`{ours}`", "1.000", "1.000", "", "", "", "1.000", "1.000", "", "", *of.seconds(ours)]]
-    for name, one, p in zip(names, duels, p_values, strict=True):
-        logs = of.logs(name, ours)
+def duels(of: Losses, pairs: Sequence[tuple[str, str]]) -> list[tuple[Any, float]]:
+    """The duel of the losses of each pair of methods, with its p-value after Holm's correction for all."""
+    return losses.told_apart([-of.wide(LOSS)[[*pair]].clip(lower=LEAST).apply(np.log).to_numpy() for pair in pairs])
+
+
+def against(of: Losses, names: Sequence[str]) -> str:
+    """How the others do beside the pool: losses as ratios to it, and what tests say."""
+    rows = [[f"`{POOL}`", "1.000", "1.000", "", "", "", "1.000", "1.000", "", "", *of.seconds(POOL)]]
+    for name, (one, p) in zip(names, duels(of, [(POOL, name) for name in names]), strict=True):
+        logs = of.logs(name, POOL)
         ratios = [np.exp(logs.mean()), np.exp(logs.median())]
-        further = [np.exp(of.logs(name, ours, measure).mean()) for measure in ("log_loss", "brier")]
-        gains = [(of.wide(measure)[name] - of.wide(measure)[ours]).mean() for measure in ("accuracy", "auc")]
+        further = [np.exp(of.logs(name, POOL, measure).mean()) for measure in ("log_loss", "brier")]
+        gains = [(of.wide(measure)[name] - of.wide(measure)[POOL]).mean() for measure in ("accuracy", "auc")]
         won = bold(f"{one.wins}:{one.losses}", p < ALPHA)
         rows.append([f"`{name}`", *map(digits, ratios), won, f"{one.correlation:+.2f}", f"{p:.3f}"])
         rows[-1] += [*map(digits, further), *(f"{gain:+.3f}" for gain in gains), *of.seconds(name)]
-    head = ["", "log loss", "median", f"won by `{ours}`", "effect", "p", "log loss, 1e-15", "Brier", "accuracy", "AUC"]
+    head = ["", "log loss", "median", f"won by `{POOL}`", "effect", "p", "log loss, 1e-15", "Brier", "accuracy", "AUC"]
     return table([*head, "fitting", "a million answers"], rows)
 
 
 def mixtures(of: Losses) -> str:
     """What mixing gains on both members: ratios, wins and losses, effects, p-values."""
     pairs = [(name, other) for name in MIXTURES for other in (POOL, BEST if BEST in name else "CatBoost, P")]
-    duels = [duel_of(-of.wide(LOSS)[list(pair)].clip(lower=LEAST).apply(np.log).to_numpy()) for pair in pairs]
     rows = []
-    for (name, other), one, p in zip(pairs, duels, holm(np.array([one.p_value for one in duels])), strict=True):
+    for (name, other), (one, p) in zip(pairs, duels(of, pairs), strict=True):
         logs, brier = of.logs(name, other), of.logs(name, other, "brier")
         shown = map(digits, np.exp([logs.mean(), logs.median(), logs.max(), brier.mean()]))
         won = bold(f"{one.wins}:{one.losses}", p < ALPHA)
@@ -149,7 +144,6 @@ def mixtures(of: Losses) -> str:
 def kinds(of: Losses) -> str:
     """The pool beside boosters, and the mixture beside the pool, on kinds of sets."""
     sets = of.sets
-    rows = []
     named = {
         "all": sets["rows"] > 0,
         f"noisy: error from {NOISY:g}": sets["error"] >= NOISY,
@@ -164,19 +158,19 @@ def kinds(of: Losses) -> str:
         "more classes": sets["classes"] > 2,
     }
     pairs = ((POOL, "CatBoost"), (POOL, "CatBoost, P"), (POOL, BEST), (HALF, POOL), (HALF, BEST))
-    for title, is_in in named.items():
-        names = list(is_in[is_in].index)
-        rows.append([title, str(len(names)), *(won_and_lost(of.logs(*pair)[names]) for pair in pairs)])
+    rows = [
+        [title, str(is_in.sum()), *(won_and_lost(of.logs(*pair)[is_in]) for pair in pairs)]
+        for title, is_in in named.items()
+    ]
     return table(["", "sets", *(f"`{a}` : `{b}`" for a, b in pairs)], rows)
 
 
 def by_set(of: Losses) -> str:
     """Set by set: what it is, the pool's loss, and ratios to it; the pool's ratio to the best booster on each fold."""
-    rows = []
+    rows, by_fold = [], of.logs(POOL, BEST, by="fold")
     names = ("mean", "CatBoost", BEST, HALF, "tuned pool")
     for name, head in of.sets.iterrows():
         best = [record["chosen"][BEST].split(",")[0] for cell, record in of.cells.items() if cell.data == name]
-        by_fold = of.logs(POOL, BEST, by="fold")
         folds = np.exp(by_fold.loc[name])
         each = [f"{np.exp(of.logs(other, POOL)[name]):.3f}" for other in names]
         about = [f"{head['rows']:.0f}", f"{head['classes']:.0f}", f"{head['columns']:.0f}", f"{head['words']:.2f}"]

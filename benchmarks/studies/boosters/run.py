@@ -18,25 +18,10 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 import jaxunc as ju
-from benchmarks.cells import FoldCell, Journal, Part, Study
-from benchmarks.cells import fold as fold_of
+from benchmarks.cells import FoldCell, Study, fold, fold_cells, make_part
 from benchmarks.data import load
-from benchmarks.studies.boosters.methods import (
-    LARGE_SETS,
-    LIBRARIES,
-    MOST_ROWS,
-    N_PARTS,
-    SETS,
-    Booster,
-    LargeCell,
-    Rows,
-    as_it_comes,
-    calibrated,
-    loss,
-    mixing_weights,
-    seconds_of,
-    tuned,
-)
+from benchmarks.studies.boosters import methods
+from benchmarks.studies.boosters.methods import LIBRARIES, N_PARTS, Booster, LargeCell, Rows, loss, seconds_of
 from benchmarks.studies.boosters.page import METHODS, page
 from benchmarks.studies.learning.instead import finalists_of
 from benchmarks.studies.learning.methods import PLAIN_MEASURES, best_calibrator, plain_measures
@@ -63,7 +48,7 @@ def rows_of(name: str, folder: str | None = None, most_rows: int = BELOW - 1) ->
 def run_cell(cell: FoldCell | LargeCell, data: Rows) -> dict:
     """{"methods": {method: measures}, "seconds": {what: [fitting, answering]}, "chosen", "rows", "error", "all"}."""
     start = time.process_time()
-    train, test = fold_of(data, N_FOLDS, cell.fold)
+    train, test = fold(data, N_FOLDS, cell.fold)
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         record = _run(data.at(train), data.at(test), cell.fold)
@@ -72,9 +57,7 @@ def run_cell(cell: FoldCell | LargeCell, data: Rows) -> dict:
 
 def _run(rows: Rows, new: Rows, seed: int) -> dict:
     (X, y, _), X_new = rows, new.X
-    found: dict[str, np.ndarray] = {}
-    seconds: dict[str, tuple[float, float]] = {}
-    chosen: dict[str, object] = {}
+    found, seconds, chosen, own = {}, {}, {}, {}
     start = time.process_time()
     forest = RandomForestClassifier(N_TREES, random_state=seed).fit(X, y)
     grown = time.process_time() - start
@@ -98,22 +81,22 @@ def _run(rows: Rows, new: Rows, seed: int) -> dict:
     known_tuned = ju.learning.oob_dataset(best_forest.model, X, y, counts="both")
     found["tuned pool"], _, time_of_pool = _pool(known_tuned, X_new, None)
     seconds["tuned pool"] = (time_of_pool[0] + tuning, time_of_pool[1])
-    own: dict[str, np.ndarray] = {}
     for library in LIBRARIES:
-        for name, make in ((library, as_it_comes), (f"{library}, tuned", tuned)):
+        for name, make in ((library, methods.as_it_comes), (f"{library}, tuned", methods.tuned)):
             model: Booster = make(library, rows, X_new, parts, seed)
             found[name], seconds[name] = model.new, (model.seconds, model.answering)
-            own[f"{name}, P"], found[f"{name}, P"] = calibrated(model.own, model.new, y, parts)
+            own[f"{name}, P"], found[f"{name}, P"] = methods.calibrated(model.own, model.new, y, parts)
             chosen[name] = [model.settings, model.rounds]
     best = min((f"{library}, tuned, P" for library in LIBRARIES), key=lambda name: loss(own[name], y))
     found["best booster"], chosen["best booster"] = found[best], best
     for name, booster in (("best booster", best), ("CatBoost", "CatBoost, P")):
-        weights = mixing_weights([pool_own, own[booster][seen]], y[seen])
+        weights = methods.mixing_weights([pool_own, own[booster][seen]], y[seen])
         chosen[f"pool's weight with {name}"] = round(float(weights[0]), 4)
         found[f"pool and {name}"] = weights[0] * found["pool"] + weights[1] * found[booster]
         found[f"half pool, half {name}"] = (found["pool"] + found[booster]) / 2
+    shares = {name: found[name] / found[name].sum(axis=1, keepdims=True) for name in METHODS}
     return {
-        "methods": {name: plain_measures(_added_to_one(found[name]), new.y) for name in METHODS},
+        "methods": {name: plain_measures(of, new.y) for name, of in shares.items()},
         "seconds": {name: [round(value, 4) for value in of] for name, of in seconds.items()},
         "chosen": chosen,
         "rows": [len(y), int(y.max()) + 1, X.shape[1], round(float(rows.nominal.mean()), 3)],
@@ -142,28 +125,16 @@ def _pool(known: OobDataset, X_new, parts: np.ndarray | None) -> tuple[np.ndarra
     return answer(X_new), own, (learning, seconds_of(answer, X_new))
 
 
-def _added_to_one(probability: np.ndarray) -> np.ndarray:
-    return probability / probability.sum(axis=1, keepdims=True)
-
-
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a set."""
-    return Journal(out, "small", [FoldCell(name, number) for number in range(N_RUN)], _is_sound)
-
-
-def large_journal(out: Path, name: str) -> Journal:
-    """The finished cells of a set of which more rows are drawn."""
-    return Journal(out, "large", [LargeCell(name, number) for number in range(N_RUN)], _is_sound)
-
-
 def _is_sound(record: dict, cell: FoldCell | LargeCell) -> bool:
     widths = {len(record["methods"][name]) for name in METHODS}
     return widths == {len(PLAIN_MEASURES)} and record["rows"][1] > 1 and record["all"] > 0
 
 
+_large = lambda name: [LargeCell(name, number) for number in range(N_RUN)]
+_many_rows = partial(rows_of, most_rows=methods.MOST_ROWS)
 PARTS = {
-    "small": Part(SETS, journal, run_cell, rows_of),
-    "large": Part(LARGE_SETS, large_journal, run_cell, partial(rows_of, most_rows=MOST_ROWS)),
+    "small": make_part(methods.SETS, fold_cells(N_RUN), _is_sound, run_cell, rows_of, "small"),
+    "large": make_part(methods.LARGE_SETS, _large, _is_sound, run_cell, _many_rows, "large"),
 }
 STUDY = Study(str(__doc__), RESULTS, PARTS, page)
 kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

@@ -26,7 +26,7 @@ RULES = {
     "evidence": ju.EvidenceAccumulation(jnp.array([0.5, 0.5])),
 }
 """Figure 2, in the order of the paper's sections."""
-N_TRIALS, LARGEST_LEAF, N_LEAVES, SHARE = 100, 100, 100, 0.75
+N_TRIALS, LARGEST_LEAF, N_LEAVES = 100, 100, 100
 SHOWN = ("probability", "evidence", "evidence-code", "evidence-to-prior", "pooling")
 """Figure 5."""
 NEAR, FAR = 0.002, 0.2
@@ -35,7 +35,7 @@ NEAR, FAR = 0.002, 0.2
 
 def simulated_counts(seed: int, *shape: int) -> np.ndarray:
     """``[*shape sizes 2]``: leaves to which instances are added one by one, of class 1 with probability .75."""
-    drawn = np.random.default_rng(seed).random((*shape, LARGEST_LEAF)) < SHARE
+    drawn = np.random.default_rng(seed).random((*shape, LARGEST_LEAF)) < 0.75
     positive = np.cumsum(drawn, axis=-1)
     return np.stack([np.arange(1, LARGEST_LEAF + 1) - positive, positive], axis=-1)
 
@@ -58,8 +58,8 @@ def write_pictures(rank_tables: Mapping[str, pd.DataFrame], spread: pd.DataFrame
     ``spread``: of each set and leaf size, mean and standard deviation of the single trees' accuracies. ``trees``: a row
     for each set, leaf size and method.
     """
-    save(_simulation(simulated_leaves(), "instances in the leaf", "score"), folder / "figure-1.png", dpi=110)
-    save(_simulation(simulated_ensembles(), "instances in each leaf", "score"), folder / "figure-2.png", dpi=110)
+    save(_simulation(simulated_leaves(), "instances in the leaf"), folder / "figure-1.png", dpi=110)
+    save(_simulation(simulated_ensembles(), "instances in each leaf"), folder / "figure-2.png", dpi=110)
     for name, table in rank_tables.items():
         save(_heatmap(table), folder / f"{name}.svg", dpi=110)
     if len(spread):
@@ -67,7 +67,7 @@ def write_pictures(rank_tables: Mapping[str, pd.DataFrame], spread: pd.DataFrame
     plt.close("all")
 
 
-def _simulation(scores: Mapping[str, np.ndarray], xlabel: str, ylabel: str):
+def _simulation(scores: Mapping[str, np.ndarray], xlabel: str):
     """Every trial, their mean, and their quantiles."""
     figure, axes = plt.subplots(1, len(scores), figsize=(3 * len(scores), 3), layout="constrained")
     sizes = np.arange(1, LARGEST_LEAF + 1)
@@ -79,7 +79,7 @@ def _simulation(scores: Mapping[str, np.ndarray], xlabel: str, ylabel: str):
         ax.plot(sizes, values.mean(axis=0), color="#D55E00", linewidth=1.6)
         ax.set(title=name, xlabel=xlabel)
         ax.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel(ylabel)
+    axes[0].set_ylabel("score")
     return figure
 
 
@@ -88,9 +88,8 @@ def _heatmap(table: pd.DataFrame):
     figure, ax = plt.subplots(figsize=(5.4, 0.34 * len(table) + 0.9), layout="constrained")
     values = table.to_numpy()
     image = ax.imshow(values, cmap="viridis", aspect="auto")
-    middle = (values.min() + values.max()) / 2
     for (row, column), value in np.ndenumerate(values):
-        color = "white" if value < middle else "black"
+        color = "white" if value < (values.min() + values.max()) / 2 else "black"
         ax.text(column, row, f"{value:.1f}", ha="center", va="center", color=color, fontsize=8)
     ax.set_xticks(range(table.shape[1]), [str(size) for size in table.columns])
     ax.set_yticks(range(table.shape[0]), list(table.index))
@@ -139,10 +138,5 @@ def _cut(ax, values: Mapping[str, Sequence[float]], low: np.ndarray) -> None:
         bottom -= 0.08 * (top - bottom)
         ax.set_ylim(bottom, top)
         for name, place, value in below:
-            ax.annotate(
-                f"{name}: {value:.2f}",
-                (place, bottom),
-                (place + 0.3, bottom + 0.06 * (top - bottom)),
-                fontsize=8,
-                arrowprops={"arrowstyle": "->", "linewidth": 0.8},
-            )
+            beside, arrow = (place + 0.3, bottom + 0.06 * (top - bottom)), {"arrowstyle": "->", "linewidth": 0.8}
+            ax.annotate(f"{name}: {value:.2f}", (place, bottom), beside, fontsize=8, arrowprops=arrow)

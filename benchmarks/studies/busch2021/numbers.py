@@ -67,7 +67,6 @@ PAPER = tuple(name for name, method in METHODS.items() if method.group == "paper
 
 # The means of every set, methods compared on them, and what a comparison is called.
 
-BALANCED, IMBALANCED = (0.4, 0.6), (0.3, 0.7)
 BASELINE, LEVEL = "probability", 0.05
 DECIMALS = 6
 """Differences below 10^-6 are ties: in counts of sets, in tests and in ranks."""
@@ -86,8 +85,7 @@ class Results:
 
     def values(self, measure: str, leaf_size: int) -> pd.DataFrame:
         """``[sets methods]``."""
-        here = self.trees[self.trees["leaf_size"] == leaf_size]
-        return here.pivot(index="set", columns="method", values=measure)
+        return by_set(self.trees, measure, leaf_size)
 
     def reference(self, kind: str, measure: str, leaf_size: int) -> pd.Series:
         """Of each set that has it."""
@@ -112,7 +110,7 @@ class Results:
             return {n: against_the_mean(self.values(measure, n)[list(METHODS)])[first] for n in self.leaf_sizes}
         pairs = {n: self.values(measure, n)[[first, second]] for n in self.leaf_sizes}
         if sets is not None:
-            pairs = {n: pair.loc[[name for name in pair.index if name in sets]] for n, pair in pairs.items()}
+            pairs = {n: pair[pair.index.isin(sets)] for n, pair in pairs.items()}
         return _told_apart(pairs, first, second)
 
     def against_reference(self, kind: str, first: str, sets) -> dict[int, "Duel"]:
@@ -149,10 +147,8 @@ class Duel(NamedTuple):
 
 def _told_apart(pairs: Mapping[int, pd.DataFrame], first: str, second: str) -> dict[int, Duel]:
     """Duels of two columns for each leaf size; p is Holm's over the leaf sizes."""
-    p_values = compare.holm(np.array([signed_rank(pair[[first, second]]) for pair in pairs.values()]))
-    return {
-        n: Duel.of(pair[first] - pair[second], float(p)) for (n, pair), p in zip(pairs.items(), p_values, strict=True)
-    }
+    p_values = compare.holm(np.array([signed_rank(pair) for pair in pairs.values()])).tolist()
+    return {n: Duel.of(pair[first] - pair[second], p) for (n, pair), p in zip(pairs.items(), p_values, strict=True)}
 
 
 def signed(gain: float) -> str:
@@ -223,29 +219,24 @@ def rank_tables(everything: pd.DataFrame, ratios: dict[str, float]) -> dict[str,
 
 def balance(rows: pd.DataFrame, ratios: Mapping[str, float]) -> dict[str, list[str]]:
     """The sets of Figure 6."""
-    low, high = BALANCED
     names = rows["set"].unique()
-    return {
-        "even": [name for name in names if low <= ratios[name] <= high],
-        "uneven": [name for name in names if not IMBALANCED[0] <= ratios[name] <= IMBALANCED[1]],
-    }
+    even = [name for name in names if 0.4 <= ratios[name] <= 0.6]
+    return {"even": even, "uneven": [name for name in names if not 0.3 <= ratios[name] <= 0.7]}
 
 
-def by_set(rows: pd.DataFrame, measure: str, leaf_size: int, methods: Sequence[str]) -> pd.DataFrame:
+def by_set(rows: pd.DataFrame, measure: str, leaf_size: int) -> pd.DataFrame:
     """``[sets methods]`` at a leaf size."""
-    here = rows[rows["leaf_size"] == leaf_size]
-    return here.pivot(index="set", columns="method", values=measure)[list(methods)]
+    return rows[rows["leaf_size"] == leaf_size].pivot(index="set", columns="method", values=measure)
 
 
 def with_references(everything: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The paper's study with a random forest and a single tree as further methods, on the sets that have them."""
     trees = everything[everything["part"] == "trees"]
     others = everything[everything["part"] == "references"]
-    others = others.assign(method=others["kind"].map(REFERENCES))
     if others.empty:
         return trees, list(PAPER)
     sets = set(trees["set"]) & set(others["set"])
-    both = pd.concat([trees, others])
+    both = pd.concat([trees, others.assign(method=others["kind"].map(REFERENCES))])
     return both[both["set"].isin(sets)], [*PAPER, *REFERENCES.values()]
 
 

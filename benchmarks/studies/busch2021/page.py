@@ -96,10 +96,9 @@ def _best(results: numbers.Results, first: str) -> str:
 
 
 def _best_table(ranks: pd.DataFrame) -> str:
-    body = [
-        [f"`{name}`", numbers.METHODS[str(name)].group, *(f"{v:.1f}" for v in row)] for name, row in ranks.iterrows()
-    ]
-    return table(["method", "from", "AUC", "accuracy", "both"], body[:12])
+    group = lambda name: numbers.METHODS[name].group
+    body = [[f"`{name}`", group(name), *(f"{v:.1f}" for v in row)] for name, row in ranks[:12].iterrows()]
+    return table(["method", "from", "AUC", "accuracy", "both"], body)
 
 
 def _carried_over(trees: pd.DataFrame, transfer: pd.DataFrame) -> str:
@@ -135,7 +134,7 @@ def _against(rows: pd.DataFrame, measure: str, leaf_sizes: Sequence[int]) -> str
     """For each method: sets better and worse, and the median gain; bold where the test tells it from the mean."""
     lines = {name: [] for name in numbers.METHODS if name != "probability"}
     for leaf_size in leaf_sizes:
-        duels = numbers.against_the_mean(numbers.by_set(rows, measure, leaf_size, list(numbers.METHODS)))
+        duels = numbers.against_the_mean(numbers.by_set(rows, measure, leaf_size)[list(numbers.METHODS)])
         for name in lines:
             lines[name].append(str(duels[name]))
     body = [[f"`{name}`", numbers.METHODS[name].group, *cells] for name, cells in lines.items()]
@@ -143,7 +142,7 @@ def _against(rows: pd.DataFrame, measure: str, leaf_sizes: Sequence[int]) -> str
 
 
 def _pairs(trees: pd.DataFrame, leaf_size: int) -> str:
-    values = numbers.by_set(trees, "auc", leaf_size, PAIRS)
+    values = numbers.by_set(trees, "auc", leaf_size)[list(PAIRS)]
     tests = many_sets.pairwise_wilcoxon(
         values.to_numpy(), larger_is_better=True, correction="bonferroni", decimals=numbers.DECIMALS
     )

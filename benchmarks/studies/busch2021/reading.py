@@ -113,9 +113,8 @@ def _pooling(results: Results) -> dict[str, str]:
     last = results.leaf_sizes[-1]
     values = results.values("accuracy", last)
     gain = (values["pooling"] - values["probability"]).sort_values()
-    ends = {"best": -1, "worst": 0}
-    said = {key: f"{gain.index[at]} ({signed(gain.iloc[at])})" for key, at in ends.items()}
-    return said | {"duel": str(results.duels("accuracy", "pooling")[last])}
+    worst, best = (f"{gain.index[at]} ({signed(gain.iloc[at])})" for at in (0, -1))
+    return {"best": best, "worst": worst, "duel": str(results.duels("accuracy", "pooling")[last])}
 
 
 def references(results: Results) -> dict[str, int | str]:
@@ -133,13 +132,10 @@ def references(results: Results) -> dict[str, int | str]:
 
 def _leads_of_forest(results: Results) -> dict[str, float]:
     """{"even", "uneven"}: the forest's accuracy less evidence accumulation's, in the median."""
-    leads: dict[str, list[float]] = {"even": [], "uneven": []}
-    for leaf_size in results.leaf_sizes:
-        best = results.values("accuracy", leaf_size)["evidence"]
-        lead = (results.reference("random-forest-mean", "accuracy", leaf_size) - best).dropna()
-        for kind, sets in (("even", results.even), ("uneven", results.uneven)):
-            leads[kind] += lead[lead.index.isin(sets)].tolist()
-    return {kind: float(np.median(of)) if of else np.nan for kind, of in leads.items()}
+    forest = lambda n: results.reference("random-forest-mean", "accuracy", n)
+    leads = [forest(n) - results.values("accuracy", n)["evidence"] for n in results.leaf_sizes]
+    lead, kinds = pd.concat(leads).dropna(), {"even": results.even, "uneven": results.uneven}
+    return {kind: float(lead[lead.index.isin(sets)].median()) for kind, sets in kinds.items()}
 
 
 def _against_references(results: Results) -> dict[str, str]:

@@ -43,14 +43,8 @@ N_REPEATS, N_FOLDS, N_TREES = 5, 2, 100
 TAKES = "16 data sets, 4260 ensembles"
 FLOAT64 = True
 RESULTS = Path(__file__).parent
-MOST_LEVELS = 100
-"""Nominal features with more levels are not spread over columns for scikit-learn's trees, but numbered."""
-
-
 Cell = namedtuple("Cell", "part data kind n_trees leaf_size repeat fold")
 """One ensemble of the study."""
-
-
 KINDS = {
     "trees": [("random-trees", N_TREES)],
     "references": [("random-forest-mean", N_TREES), ("single-tree-mean", 1)],
@@ -89,8 +83,7 @@ def run_cell(cell: Cell, data: DataSet) -> dict:
     answers = ju.bind(forest, rules).answer(X_test)
     found = {}
     for name, method in METHODS.items():
-        answer = answers[name]
-        score = answer.score if method.reads == "score" else ju.margin(answer.class_scores)
+        score = answers[name].score if method.reads == "score" else ju.margin(answers[name].class_scores)
         found[name] = measures(np.asarray(score, np.float64), data.y[test])
     return {"methods": found, "trees": tree_accuracies(forest, X_test, data.y[test])}
 
@@ -105,8 +98,7 @@ def tree_accuracies(forest: Forest, X: np.ndarray, y: np.ndarray) -> list[float]
     """Mean, standard deviation, least and largest accuracy of the single trees (of at most 20 000 test instances)."""
     right = np.zeros(forest.n_trees)
     n = min(len(y), 20_000)
-    for start in range(0, n, 2048):
-        rows = slice(start, min(start + 2048, n))
+    for rows in (slice(start, min(start + 2048, n)) for start in range(0, n, 2048)):
         counts = np.asarray(ju.leaf_counts(forest, X[rows]))
         right += ((counts[..., 1] >= counts[..., 0]) == y[rows, None]).sum(axis=0)
     accuracy = right / n
@@ -134,9 +126,9 @@ def known(X: np.ndarray, nominal: np.ndarray) -> np.ndarray:
 
 
 def spread(data: DataSet) -> np.ndarray:
-    """For scikit-learn's trees: a column per nominal level, as in the reference runs of the published code."""
+    """For scikit-learn's trees: a column per nominal level (of 100 at most), as the published code had it."""
     X = known(data.X, data.nominal)
-    few = data.nominal & (X.max(axis=0) < MOST_LEVELS)
+    few = data.nominal & (X.max(axis=0) < 100)
     if not few.any():
         return X
     return np.hstack([X[:, ~few], OneHotEncoder(sparse_output=False, dtype=np.float32).fit_transform(X[:, few])])
@@ -144,11 +136,11 @@ def spread(data: DataSet) -> np.ndarray:
 
 def reference(cell: Cell):
     """The scikit-learn model of a cell."""
-    make = {"random-forest": RandomForestClassifier, "extra-trees": ExtraTreesClassifier}
     options = {"min_samples_leaf": cell.leaf_size, "random_state": N_FOLDS * cell.repeat + cell.fold}
     if cell.kind == "single-tree-mean":
         return DecisionTreeClassifier(**options)
-    return make[cell.kind.removesuffix("-mean")](cell.n_trees, n_jobs=-1, **options)
+    make = ExtraTreesClassifier if cell.kind == "extra-trees" else RandomForestClassifier
+    return make(cell.n_trees, n_jobs=-1, **options)
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:

@@ -11,7 +11,7 @@ A cell (`benchmarks.cells`) is a fold of a set.
 
 import warnings
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
@@ -33,23 +33,15 @@ TAKES = "35 data sets, two folds each"
 RESULTS = Path(__file__).parent
 
 
-class Fitted(NamedTuple):
-    """A classifier of the library, what its sets are calibrated with, and by what name it goes."""
-
-    name: str
-    model: CombinedForestClassifier
-    calibration: Any
-
-
-def fitted(X: np.ndarray, y: np.ndarray, seed: int) -> list[Fitted]:
-    """Return the learned pool and the mean of one forest, calibrated out of bag, and the mean of one held out from."""
+def fitted(X: np.ndarray, y: np.ndarray, seed: int) -> list[tuple[str, CombinedForestClassifier, Any]]:
+    """The learned pool and the mean of one forest, and the mean of one held out from: name, model, calibration rows."""
     whole = FrozenEstimator(RandomForestClassifier(N_TREES, random_state=seed).fit(X, y))
     fit, held = train_test_split(np.arange(len(y)), test_size=HELD_OUT, stratify=y, random_state=seed)
     part = FrozenEstimator(RandomForestClassifier(N_TREES, random_state=seed).fit(X[fit], y[fit]))
     return [
-        Fitted("learned, oob", CombinedForestClassifier(whole, "learned").fit(X, y), None),
-        Fitted("mean, oob", CombinedForestClassifier(whole, "mean").fit(X, y), (X, y)),
-        Fitted("mean, held-out", CombinedForestClassifier(part, "mean").fit(), (X[held], y[held])),
+        ("learned, oob", CombinedForestClassifier(whole, "learned").fit(X, y), None),
+        ("mean, oob", CombinedForestClassifier(whole, "mean").fit(X, y), (X, y)),
+        ("mean, held-out", CombinedForestClassifier(part, "mean").fit(), (X[held], y[held])),
     ]
 
 

@@ -39,8 +39,7 @@ def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, _: int) -> Prob
 
 
 # One set is left out: it has 279 features, and each step of a lazy path looks at all.
-SETS_RUN = tuple(name for name in SMALL if name != "arrhythmia")
-PART = part_of_five("branches", _of_fold, "lazy_pool", SETS_RUN)
+PART = part_of_five("branches", _of_fold, "lazy_pool", tuple(name for name in SMALL if name != "arrhythmia"))
 
 
 # Lazy trees: one path for one instance (after Friedman, Kohavi and Yun 1996), also with the instance inserted.
@@ -103,18 +102,13 @@ def _branches(sample: transduction.Presorted, queries: transduction.Queries, ord
             continue
         scores = [branch_scores(of, with_instance, units[label]) for of in (inside, totals[:, None] - inside)]
         who = some // (k + 1)
-        is_inside = np.hstack(
-            [
-                queries.value[who][:, cuts.row] <= cuts.threshold,
-                (queries.code[who][:, :, None] == np.arange(sample.n_codes)).reshape(len(who), -1),
-            ]
-        )
+        has_code = queries.code[who][:, :, None] == np.arange(sample.n_codes)
+        is_inside = np.hstack([queries.value[who][:, cuts.row] <= cuts.threshold, has_code.reshape(len(who), -1)])
         score = np.where(is_inside, scores[0], scores[1])
         if not score.shape[1]:
             continue
         test = score.argmax(axis=1)
-        place = np.arange(len(some))
-        gains, sides = score[place, test] >= 0, is_inside[place, test]
+        gains, sides = (of[np.arange(len(some)), test] for of in (score >= 0, is_inside))
         for number, side in set(zip(test[gains].tolist(), sides[gains].tolist(), strict=True)):
             chosen = _chosen(sample, cuts, order, members, number)
             yield chosen if side else np.setdiff1d(members, chosen), some[gains & (test == number) & (sides == side)]
@@ -154,10 +148,8 @@ def soft_readings(X, y, X_test, nominal, width: float) -> tuple[np.ndarray, np.n
     sample = transduction.presort(X, y, nominal)
     tree = transduction.grow_greedy_tree(sample, transduction.checked_limits("boundary", 2))
     halves = half_widths(sample, tree, width)
-    share, known = (
-        shares(of, sample, tree, halves)
-        for of in (transduction.as_queries(X_test, sample), transduction.sample_queries(sample))
-    )
+    share = shares(transduction.as_queries(X_test, sample), sample, tree, halves)
+    known = shares(transduction.sample_queries(sample), sample, tree, halves)
     leaf = np.array(tree.child) == np.arange(len(tree.child))
     soft = known.T @ np.eye(sample.n_classes)[sample.label]
     laplace_of = lambda counts: (counts + 1) / (counts.sum(axis=1, keepdims=True) + counts.shape[1])

@@ -64,13 +64,8 @@ def _slots(cells: Cells) -> dict[str, Any]:
         return ", ".join(f"{TITLES[m]} {of.word} ({of.wins}:{of.losses})" for m, of in found.items())
 
     row = lambda name, rival: _row(_duels(cells, name, rival))
-    return {
-        "n": len(cells),
-        "folds": N_FOLDS,
-        "means": partial(_means, cells, "five", "tpce_pool"),
-        "duel": row,
-        "duel_said": said,
-    }
+    means = partial(_means, cells, "five", "tpce_pool")
+    return {"n": len(cells), "folds": N_FOLDS, "means": means, "duel": row, "duel_said": said}
 
 
 def _means(cells: Cells, protocol: str, usual: str, name: str) -> str:

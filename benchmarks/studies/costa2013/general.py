@@ -44,8 +44,6 @@ LEARNERS: dict[str, Any] = {
     "logistic": LogisticRegression(max_iter=300),
     "forest": RandomForestClassifier(TREES, random_state=0),
 }
-
-
 GeneralCell = namedtuple("GeneralCell", "data learner")
 """A set and a learner."""
 
@@ -69,8 +67,7 @@ def _of_fold(learner: Any, data: DataSet, train: np.ndarray, test: np.ndarray, _
         "mean": answers.mean(axis=1),
         "pnml": normalized_likelihood(answers),
     }
-    smooth = smoothed(model.estimator_, X_test)
-    if smooth is not None:
+    if (smooth := smoothed(model.estimator_, X_test)) is not None:
         probs["laplace"] = smooth
     return {name: widened(of, model.classes_, len(data.class_labels)) for name, of in probs.items()}
 
@@ -86,13 +83,16 @@ def prepared(data: DataSet) -> Any:
 
 def smoothed(model: Any, X: np.ndarray) -> Any:
     """Laplace's estimate of what the learner counts, which costs nothing; None where it counts nothing."""
-    if isinstance(model, KNeighborsClassifier):
-        return _laplace(np.asarray(model.predict_proba(X)), np.full(len(X), float(NEIGHBOURS)))
-    if isinstance(model, DecisionTreeClassifier):
-        return _laplace(np.asarray(model.predict_proba(X)), model.tree_.weighted_n_node_samples[model.apply(X)])
     if isinstance(model, RandomForestClassifier):
         return np.mean([smoothed(tree, X) for tree in model.estimators_], axis=0)
-    return None
+    if isinstance(model, KNeighborsClassifier):
+        n = NEIGHBOURS
+    elif isinstance(model, DecisionTreeClassifier):
+        n = model.tree_.weighted_n_node_samples[model.apply(X)][:, None]
+    else:
+        return None
+    probs = np.asarray(model.predict_proba(X))
+    return (probs * n + 1) / (n + probs.shape[1])
 
 
 def normalized_likelihood(answers: np.ndarray) -> np.ndarray:
@@ -100,10 +100,6 @@ def normalized_likelihood(answers: np.ndarray) -> np.ndarray:
     own = np.diagonal(answers, axis1=1, axis2=2)
     total = own.sum(axis=1, keepdims=True)
     return np.where(total > 0, own / np.where(total > 0, total, 1), answers.mean(axis=1))
-
-
-def _laplace(probs: np.ndarray, n: np.ndarray) -> np.ndarray:
-    return (probs * n[:, None] + 1) / (n[:, None] + probs.shape[1])
 
 
 _cells = lambda name: [GeneralCell(name, learner) for learner in LEARNERS]

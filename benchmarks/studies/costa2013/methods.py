@@ -31,9 +31,6 @@ Probabilities = dict[str, np.ndarray]
 # under the class that is predicted for it, against the tree without it. The paper does not print the divergence of the
 # two leaves. References: Kukar and Kononenko 2002; Costa, Verwer and Blockeel 2013, section 2.2.
 
-LEAST_GAIN = 1e-12
-"""Information, in bits, below which a threshold says nothing."""
-
 
 class Reliability(NamedTuple):
     """Predictions ``[instances]`` and how far each is to be trusted, of which the order alone has a meaning."""
@@ -79,7 +76,7 @@ def reliability_threshold(reliability: np.ndarray, correct: np.ndarray) -> float
     size = cut + 1
     below, above = right[cut] / size, (right[-1] - right[cut]) / (n - size)
     gain = _entropy(right[-1] / n) - (size * _entropy(below) + (n - size) * _entropy(above)) / n
-    if gain.max() < LEAST_GAIN:
+    if gain.max() < 1e-12:
         return nothing
     # Gains that are equal but for rounding tie, so that the lowest threshold wins on every machine.
     gain = gain.round(12)
@@ -141,14 +138,14 @@ def cross_validated(data: DataSet) -> dict:
 
 def _of_fold(data: DataSet, train, test, fold: int) -> tuple[Probabilities, Reliability]:
     """Probabilities of a fold's test instances, with a column for every class of the set."""
-    X, y, kinds = data.X[train], data.y[train], {"nominal": data.nominal}
+    X, y, X_test, nominal = data.X[train], data.y[train], data.X[test], data.nominal
     classes = np.unique(y)
-    counts = transduction.transductive_leaf_counts(X, y, data.X[test], **kinds, inductive=True)
-    tree = ju.transduction.grow_greedy_trees(X, y, **kinds)
-    bag = counts_of_test(data, train, test, len(classes), fold)
-    batch = batch_certainty(jax.random.key(fold), X, y, data.X[test], **kinds)
+    counts = transduction.transductive_leaf_counts(X, y, X_test, nominal=nominal, inductive=True)
+    drawn = np.random.default_rng(fold).integers(len(train), size=(len(classes), len(train)))
+    bag = np.asarray(leaf_counts(transduction.grow_greedy_trees(X, y, samples=drawn, nominal=nominal), X_test))
+    batch = batch_certainty(jax.random.key(fold), X, y, X_test, nominal=nominal)
     probs = {"bag": frequencies(bag), "bag_laplace": laplace(bag), "batch": batch.round(DECIMALS)}
-    for rule, read in read_outs(tree).items():
+    for rule, read in read_outs(transduction.grow_greedy_trees(X, y, nominal=nominal)).items():
         probs[f"tpce_{rule}"] = read(counts[:, :-1])
         if rule not in ("pool", "eva"):  # a single leaf has nothing to combine
             probs[f"tree_{rule}"] = read(counts[:, -1:])
@@ -164,15 +161,13 @@ def read_outs(tree: Forest) -> dict[str, Callable]:
     fitted = fit_dirichlet_prior(np.asarray(tree.counts)[0])
     if int(fitted.status) not in (PriorStatus.FITTED, PriorStatus.CONCENTRATED):
         raise ValueError(f"no prior fits the leaves: {PriorStatus(int(fitted.status)).name}.")
-    to_prior = DirichletPrior(len(prior) * prior, fitted.status)
     rules = {
-        "m": SmoothedMean(to_prior),
+        "m": SmoothedMean(DirichletPrior(len(prior) * prior, fitted.status)),
         "eb": SmoothedMean(fitted),
         "pool": ju.Pooling(),
         "eva": ju.EvidenceAccumulation(prior),
     }
-    read: dict[str, Callable] = {name: by_rule(rule) for name, rule in rules.items()}
-    return {"frequencies": frequencies, "laplace": laplace, **read}
+    return {"frequencies": frequencies, "laplace": laplace, **{name: by_rule(rule) for name, rule in rules.items()}}
 
 
 def called_reliable(reliability: np.ndarray, correct: np.ndarray) -> list[int]:
@@ -258,16 +253,9 @@ def left_out_counts(data: DataSet, n_trees: int) -> np.ndarray:
     n = len(data.y)
     rows = drawn_outside(np.random.default_rng(0), n, n_trees)
     outside = np.stack([np.bincount(row, minlength=n) == 0 for row in rows], axis=1)
-    forest = ju.transduction.grow_greedy_trees(data.X, data.y, samples=rows, nominal=data.nominal)
+    forest = transduction.grow_greedy_trees(data.X, data.y, samples=rows, nominal=data.nominal)
     chosen = np.argsort(~outside, axis=1, kind="stable")[:, :n_trees]
-    return np.take_along_axis(np.asarray(ju.leaf_counts(forest, data.X)), chosen[..., None], axis=1)
-
-
-def counts_of_test(data: DataSet, train: np.ndarray, test: np.ndarray, n_trees: int, seed: int) -> np.ndarray:
-    """Leaf counts ``[test trees classes]`` of a bag of the training instances."""
-    rows = np.random.default_rng(seed).integers(len(train), size=(n_trees, len(train)))
-    forest = ju.transduction.grow_greedy_trees(data.X[train], data.y[train], samples=rows, nominal=data.nominal)
-    return np.asarray(ju.leaf_counts(forest, data.X[test]))
+    return np.take_along_axis(np.asarray(leaf_counts(forest, data.X)), chosen[..., None], axis=1)
 
 
 # The paper's shortcut for whole batches: as many trees as labels, each instance with another label in each tree.
@@ -288,16 +276,13 @@ def batch_certainty(key: jax.Array, X_train: Any, y_train: Any, X: Any, *, nomin
     n, k = len(values), train.n_classes
     if not n:
         return np.zeros((0, k))
-    keys = jax.random.split(key, n)
     # A permutation for each instance: in k trees it gets every label once.
-    labels = np.asarray(jax.vmap(lambda own: jax.random.permutation(own, k))(keys))
-    both, codes = np.concatenate([known, values]), train.columns.is_nominal
-    counts = []
-    for tree in range(k):
-        y = np.concatenate([train.label, labels[:, tree]])
-        joint = transduction.presort(both, y, codes)
+    labels = np.asarray(jax.vmap(lambda own: jax.random.permutation(own, k))(jax.random.split(key, n)))
+    both, counts = np.concatenate([known, values]), []
+    for own in labels.T:
+        joint = transduction.presort(both, np.concatenate([train.label, own]), train.columns.is_nominal)
         forest = transduction.forest_of([transduction.grow_greedy_tree(joint, limits)], joint)
-        counts.append(np.asarray(leaf_counts(forest, both[len(known) :]))[:, 0])
+        counts.append(np.asarray(leaf_counts(forest, values))[:, 0])
     return transduction.label_average(np.stack(counts, axis=1))
 
 
@@ -311,10 +296,7 @@ def own_threshold_counts(data: DataSet) -> np.ndarray:
     its own label is the tree of the set, of the others only the instance's path is grown.
     """
     sample, y = transduction.presort(data.X, data.y, data.nominal), data.y
-    if tuple(sample.class_labels) != tuple(range(len(data.class_labels))):
-        raise ValueError(f"{data.name}: a class without an instance.")
-    tree = ju.transduction.grow_greedy_trees(data.X, y, nominal=data.nominal)
-    plain = np.asarray(ju.leaf_counts(tree, data.X))[:, 0]
+    plain = np.asarray(leaf_counts(transduction.grow_greedy_trees(data.X, y, nominal=data.nominal), data.X))[:, 0]
     counts = np.empty((len(y), sample.n_classes, sample.n_classes), int)
     for i in range(len(y)):
         for label in range(sample.n_classes):

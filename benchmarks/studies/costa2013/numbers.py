@@ -37,8 +37,6 @@ METHODS = {
     "tpce_frequencies": "TPCE, frequencies", "batch": "batch",
 }  # fmt: skip
 """What the methods are called."""
-
-
 WORDS = {
     "holds": ("holds", "not told apart", "the reverse"),
     "comparable": ("it is ahead", "holds", "it is behind"),

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import numpy as np
@@ -15,9 +14,9 @@ from benchmarks.studies.costa2013.sets import FOLDS_RUN, SETS, TOO_WIDE
 
 TEMPLATE = Path(__file__).with_name("page.md")
 RIVALS = {
-    "brier": ("tree", "bag", "tree_laplace", "bag_laplace", "many", "many_laplace"),
-    "auc": ("tree", "bag", "tree_laplace", "bag_laplace", "many", "many_laplace"),
-    "reliability": ("tree", "bag", "kk", "tree_laplace", "bag_laplace", "many", "many_laplace"),
+    "brier": ("tree", "bag", "tree_laplace", "bag_laplace"),
+    "auc": ("tree", "bag", "tree_laplace", "bag_laplace"),
+    "reliability": ("tree", "bag", "kk", "tree_laplace", "bag_laplace"),
 }
 POOLED = {"ahead": "better by all three measures", "behind": "worse by all three measures"}
 
@@ -32,7 +31,7 @@ def study_page(finished: numbers.Finished, out: Path, further: Sequence[str] = (
     wide = [name for name in TOO_WIDE if name in finished]
     ways = ((both, "loo"), (both, "folds"), (finished, "folds"))
     by_folds = lambda *pair: (numbers.duel(sets, protocol, *pair) for sets, protocol in ways)
-    text = fill(
+    page = fill(
         TEMPLATE,
         n_sets=len(finished),
         n_loo=len(both),
@@ -48,7 +47,7 @@ def study_page(finished: numbers.Finished, out: Path, further: Sequence[str] = (
         sets=lambda measure: _sets(finished, measure),
         **claims(finished, own, both),
     )
-    return wrap(text)
+    return wrap(page)
 
 
 def claims(finished: numbers.Finished, own: numbers.Finished, both: numbers.Finished) -> dict:
@@ -122,7 +121,7 @@ def own_duel(there: numbers.Finished, measure: str) -> numbers.Duel:
 
 
 def _sets(finished: numbers.Finished, measure: str) -> str:
-    methods = ("tpce", *RIVALS[measure])
+    methods = ("tpce", *RIVALS[measure], "many", "many_laplace")
     found = {method: numbers.values(finished, "paper", method, measure) for method in methods}
     lines, number = [], lambda value: f"{value:.4f}" if np.isfinite(value) else "–"
     for place, (name, record) in enumerate(numbers.records(finished, "paper").items()):
@@ -134,9 +133,9 @@ def _sets(finished: numbers.Finished, measure: str) -> str:
 # Figures of the study of Costa, Verwer and Blockeel 2013: a point for each set.
 
 FIGURES = {
-    "figure-4": ("brier", "Brier score", ("tree", "bag", "tree_laplace", "bag_laplace")),
-    "figure-5": ("auc", "AUC", ("tree", "bag", "tree_laplace", "bag_laplace")),
-    "figure-6": ("reliability", "AUC reliability", ("tree", "bag", "kk", "tree_laplace", "bag_laplace")),
+    "figure-4": ("brier", "Brier score"),
+    "figure-5": ("auc", "AUC"),
+    "figure-6": ("reliability", "AUC reliability"),
 }
 BETTER, WORSE = "#0072B2", "#D55E00"
 
@@ -144,18 +143,19 @@ BETTER, WORSE = "#0072B2", "#D55E00"
 def draw_all(finished: numbers.Finished, out: Path) -> None:
     """Figures 4 to 6, and what own thresholds do."""
     with matplotlib.rc_context({"font.size": 9}):
-        for name, (measure, title, rivals) in FIGURES.items():
-            draw_duels(finished, measure, title, rivals, out / f"{name}.svg")
+        for name, (measure, title) in FIGURES.items():
+            draw_duels(finished, measure, title, out / f"{name}.svg")
         draw_own(finished, out / "figure-3.svg")
 
 
-def draw_duels(finished: numbers.Finished, measure: str, title: str, rivals: Sequence[str], path: Path) -> None:
+def draw_duels(finished: numbers.Finished, measure: str, title: str, path: Path) -> None:
     """TPCE against each rival."""
+    rivals = RIVALS[measure]
     own = numbers.values(finished, "paper", "tpce", measure)
     others = [numbers.values(finished, "paper", rival, measure) for rival in rivals]
     ends = np.nanmin([own, *others]), np.nanmax([own, *others])
     figure = Figure(figsize=(2.6 * len(rivals), 2.9), layout="constrained")
-    for ax, rival, other in zip(_row_of_axes(figure, len(rivals)), rivals, others, strict=True):
+    for ax, rival, other in zip(figure.subplots(1, len(rivals)), rivals, others, strict=True):
         _scatter(ax, other, own, own < other if measure == "brier" else own > other, ends)
         ax.set(xlabel=numbers.METHODS[rival])
     figure.axes[0].set(ylabel="TPCE", title=title)
@@ -171,26 +171,21 @@ def draw_own(finished: numbers.Finished, path: Path) -> None:
         "share won over by every label": [agreeing("loo"), agreeing("own")],
     }
     figure = Figure(figsize=(6.4, 3.2), layout="constrained")
-    for ax, (title, (without, own)) in zip(_row_of_axes(figure, len(pairs)), pairs.items(), strict=True):
+    for ax, (title, (without, own)) in zip(figure.subplots(1, len(pairs)), pairs.items(), strict=True):
         _scatter(ax, without, own, own < without, (np.min([without, own]), np.max([without, own])))
         ax.set(xlabel="thresholds of the training set", title=title)
     figure.axes[0].set_ylabel("own thresholds")
     save(figure, path)
 
 
-def _row_of_axes(figure: Figure, n: int) -> list[Any]:
-    return [figure.add_subplot(1, n, place + 1) for place in range(n)]
-
-
 def _scatter(ax, x: np.ndarray, y: np.ndarray, better: np.ndarray, ends: tuple[float, float]) -> None:
     """Points around the diagonal; those where the method on the y axis is better filled, the others open."""
     there = np.isfinite(x) & np.isfinite(y)
     margin = 0.04 * (ends[1] - ends[0])
-    ends = (ends[0] - margin, ends[1] + margin)
+    ends = ends[0] - margin, ends[1] + margin
     ax.plot(ends, ends, color="#999999", linewidth=0.8, zorder=1)
     ax.scatter(x[there & better], y[there & better], s=14, color=BETTER, zorder=2)
     ax.scatter(x[there & ~better], y[there & ~better], s=14, facecolors="none", edgecolors=WORSE, zorder=2)
     ax.set(xlim=ends, ylim=ends, aspect="equal")
     ax.title.set_fontsize(9)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    ax.spines[["top", "right"]].set_visible(False)

@@ -37,21 +37,20 @@ class RecordingPairs(Pairs):
 
     def end_at_leaves(self, totals: np.ndarray, pairs: np.ndarray) -> np.ndarray:
         """Keep what is reached."""
-        self.reached.append(
-            (pairs, np.broadcast_to(self.with_instance(totals, pairs)[1], (len(pairs), len(self._unit[0]))))
-        )
+        counts = np.broadcast_to(self.with_instance(totals, pairs)[1], (len(pairs), len(self._unit[0])))
+        self.reached.append((pairs, counts))
         return super().end_at_leaves(totals, pairs)
 
     def paths(self) -> NodePath:
         """Paths ``[instances * labels …]``, in the order of the pairs."""
-        reached = np.concatenate([pairs for pairs, _ in self.reached])
-        counts = np.concatenate([of for _, of in self.reached])
+        reached, counts = (np.concatenate(of) for of in zip(*self.reached, strict=True))
         order = np.argsort(reached, kind="stable")
-        depth = np.arange(len(order)) - np.searchsorted(reached[order], reached[order])
+        reached = reached[order]
+        depth = np.arange(len(order)) - np.searchsorted(reached, reached)
         found = np.zeros((self.n, depth.max() + 1, counts.shape[1]), int)
-        found[reached[order], depth] = counts[order]
+        found[reached, depth] = counts[order]
         is_there = np.zeros(found.shape[:2], bool)
-        is_there[reached[order], depth] = True
+        is_there[reached, depth] = True
         return NodePath(found, is_there)
 
 
@@ -133,10 +132,8 @@ def walked(forest: ju.Forest, X: np.ndarray):
             path.append(parent[path[-1]])
         paths.append(path[::-1])
     for depth in range(max(map(len, paths))):
-        yield (
-            np.array([path[min(depth, len(path) - 1)] for path in paths]),
-            np.array([depth < len(path) for path in paths]),
-        )
+        nodes = [path[min(depth, len(path) - 1)] for path in paths]
+        yield np.array(nodes), np.array([depth < len(path) for path in paths])
 
 
 def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, _: int) -> Probabilities:

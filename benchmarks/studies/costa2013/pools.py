@@ -25,13 +25,9 @@ from jaxunc.learning import OobDataset, dataset_from_counts, fit_combiner
 
 POOL_MEASURES = (*methods.MEASURES, "log")
 """``log`` is the log loss in nats."""
-CLIP = 1e-6
-"""Least probability of a class in the log loss."""
 N_FOLDS = 5
 BAG = 20
 """Bootstrap samples of a bag."""
-PLACES = {"tpce": slice(-1), "tree": slice(-1, None)}
-"""Of the trees of all labels, and of that of none."""
 Measures = dict[str, list]
 
 
@@ -56,9 +52,8 @@ def by_folds(data: DataSet, of_fold: Callable[..., methods.Probabilities], rows:
     fold, asked = fold_of(data.y, N_FOLDS), np.arange(len(data.y))[rows]
     tests = [asked[fold[asked] == number] for number in range(N_FOLDS)]
     parts = [of_fold(data, np.flatnonzero(fold != number), test, number) for number, test in enumerate(tests)]
-    return scored(
-        {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, data.y[np.concatenate(tests)]
-    )
+    probs = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return scored(probs, data.y[np.concatenate(tests)])
 
 
 def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, number: int) -> methods.Probabilities:
@@ -67,16 +62,16 @@ def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, number: int) ->
     counts = transduction.transductive_leaf_counts(X, position, data.X[test], nominal=nominal, inductive=True)
     known = transduction.transductive_leaf_counts(X, position, nominal=nominal, inductive=True)
     leaves, tree = counts[:, :-1], counts[:, -1:]
-    rows = {name: dataset_from_counts(known[:, of], position) for name, of in PLACES.items()}
+    of_leaves, of_tree = (dataset_from_counts(part, position) for part in (known[:, :-1], known[:, -1:]))
     probs = {
         "tree": methods.frequencies(tree),
         "tree_laplace": methods.laplace(tree),
-        "tree_learned": learned(rows["tree"])(tree),
+        "tree_learned": learned(of_tree)(tree),
         "tpce": methods.laplace(leaves),
         "tpce_frequencies": methods.frequencies(leaves),
         "tpce_pool": pooled(leaves),
-        "tpce_learned": learned(rows["tpce"])(leaves),
-        "tpce_weights": learned(rows["tpce"], freeze=("scale", "bias", "noise"))(leaves),
+        "tpce_learned": learned(of_leaves)(leaves),
+        "tpce_weights": learned(of_leaves, freeze=("scale", "bias", "noise"))(leaves),
     }
     if len(classes) == 2:
         probs["venn_abers"] = venn_abers(pooled(known[:, :-1])[:, 1], position, pooled(leaves)[:, 1])
@@ -108,10 +103,9 @@ def venn_abers(known: np.ndarray, y: np.ndarray, scores: np.ndarray) -> np.ndarr
 
 def bags(data: DataSet, train: np.ndarray, test: np.ndarray, seed: int) -> methods.Probabilities:
     """Means over bootstrap samples: of the pooled leaves of transduction, and of the samples' trees."""
-    drawn = np.random.default_rng(seed).integers(len(train), size=(BAG, len(train)))
     n_classes = len(data.class_labels)
     found: dict[str, list[np.ndarray]] = {"bag_tpce_pool": [], "bag": [], "bag_laplace": []}
-    for sample in drawn:
+    for sample in np.random.default_rng(seed).integers(len(train), size=(BAG, len(train))):
         X, y = data.X[train[sample]], data.y[train[sample]]
         classes, position = np.unique(y, return_inverse=True)
         counts = transduction.transductive_leaf_counts(X, position, data.X[test], nominal=data.nominal, inductive=True)
@@ -130,21 +124,17 @@ def scored(probs: methods.Probabilities, y: np.ndarray) -> Measures:
 
 
 def log_loss(probs: np.ndarray, y: np.ndarray) -> float:
-    """The mean of -log of the class's probability, which is taken to be `CLIP` at least."""
-    return float(metrics.log_loss(np.clip(probs, CLIP, None) / np.clip(probs, CLIP, None).sum(axis=1)[:, None], y))
+    """The mean of -log of the class's probability, which is taken to be 10⁻⁶ at least."""
+    clipped = np.clip(probs, 1e-6, None)
+    return float(metrics.log_loss(clipped / clipped.sum(axis=1)[:, None], y))
 
 
 # The cells of the study of pools: where they lie, and which of them are finished.
 
-RUNS = {"loo": left_out, "five": lambda data: by_folds(data, _of_fold)}
 SMALL = tuple(name for name in SETS if name not in LARGE)
 """The sets whose instances are left out one by one, cheap ones first."""
-
-
 SetCell = namedtuple("SetCell", "data")
 """A set, by five folds."""
-
-
 PoolCell = namedtuple("PoolCell", "data protocol")
 """A set and how it is cut up."""
 
@@ -156,7 +146,7 @@ def sizes(data: DataSet) -> dict:
 
 def run_cell(cell: PoolCell, data: DataSet) -> dict:
     """{reading: measures}, with the set's sizes."""
-    return sizes(data) | RUNS[cell.protocol](data)
+    return sizes(data) | (left_out(data) if cell.protocol == "loo" else by_folds(data, _of_fold))
 
 
 def part_of_five(
@@ -169,4 +159,6 @@ def part_of_five(
 
 
 _is_sound = lambda record, _: len(record["tpce_pool"]) == len(POOL_MEASURES) and record["classes"] > 1
-PART = make_part(SMALL, lambda name: [PoolCell(name, run) for run in RUNS], _is_sound, run_cell, load, "pools")
+PART = make_part(
+    SMALL, lambda name: [PoolCell(name, run) for run in ("loo", "five")], _is_sound, run_cell, load, "pools"
+)

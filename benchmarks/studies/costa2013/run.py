@@ -67,11 +67,8 @@ def finished_part(out: Path, part: str) -> dict[str, dict[str, dict]]:
     Of pools, of the sets of which a cell is there.
     """
     kept = FURTHER[part].kept(out, whole=part != "pools")
-    return {
-        name: {cell[1] if len(cell) > 1 else "five": record for cell, record in found.items()}
-        for name, found in kept.items()
-        if found
-    }
+    named = lambda found: {cell[1] if len(cell) > 1 else "five": record for cell, record in found.items()}
+    return {name: named(found) for name, found in kept.items() if found}
 
 
 FURTHER = {"pools": pools.PART, "paths": paths.PART, "branches": branches.PART, "general": general.PART}

@@ -15,14 +15,12 @@ SETS = (
 """48 sets of UCI as public copies have them, cheap ones first; the paper says "48 randomly selected" and names none."""
 LARGE = frozenset(SETS[SETS.index("page-blocks") :])
 """Those of more than 2000 instances, whose instances are not left out one by one."""
-NOMINAL_ONLY = frozenset(
-    (
-        *("postoperative", "breast-cancer-ljubljana", "sponge", "spect", "tic-tac-toe", "audiology", "soybean", "car"),
-        *("nursery", "kr-vs-kp", "splice"),
-    )
-)
+NOMINAL_ONLY = {
+    "postoperative", "breast-cancer-ljubljana", "sponge", "spect", "tic-tac-toe", "audiology", "soybean", "car",
+    "nursery", "kr-vs-kp", "splice",
+}  # fmt: skip
 """Those without a numeric feature: no threshold is anyone's own."""
-TOO_WIDE = frozenset(("arrhythmia",))
+TOO_WIDE = {"arrhythmia"}
 """Left out where the instance makes thresholds: 279 features and 13 classes, for thousands of single trees."""
 N_FOLDS = 10
 FOLDS_RUN = {"letter": 1, "pendigits": 3, "optdigits": 2, "splice": 5, "waveform-5000": 5}

@@ -146,8 +146,12 @@ def beside(X: np.ndarray, asked: np.ndarray, nominal: np.ndarray, seed: int) -> 
     """What users would take instead: an isolation forest, and the mean distance of the five nearest training rows."""
     near, far = (as_numbers(X, rows, nominal) for rows in (X, asked))
     isolation = IsolationForest(n_estimators=N_TREES, random_state=seed).fit(near)
-    distances, _ = NearestNeighbors(n_neighbors=N_NEAREST).fit(near).kneighbors(far)
-    return {"isolation forest//": -isolation.score_samples(far), "distance//": distances.mean(axis=1)}
+    return {"isolation forest//": -isolation.score_samples(far), "distance//": distance(near, far)}
+
+
+def distance(near: np.ndarray, far: np.ndarray) -> np.ndarray:
+    """The mean distance of the five nearest of some rows, both as numbers."""
+    return NearestNeighbors(n_neighbors=N_NEAREST).fit(near).kneighbors(far)[0].mean(axis=1)
 
 
 def beside_labels(X: np.ndarray, y: np.ndarray, nominal: np.ndarray, seed: int) -> dict[str, np.ndarray]:

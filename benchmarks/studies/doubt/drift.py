@@ -2,9 +2,8 @@
 
 import numpy as np
 from scipy import stats
-from sklearn.neighbors import NearestNeighbors
 
-from benchmarks.studies.doubt.doubts import N_NEAREST, as_numbers, kinds, less
+from benchmarks.studies.doubt.doubts import as_numbers, distance, kinds, less
 from benchmarks.studies.doubt.jobs import Found, Rows, measures
 from benchmarks.studies.doubt.labelling import Grown, grow
 
@@ -34,24 +33,20 @@ def run_drift(data: Rows, repeat: int) -> Found:
     upper[rest[np.argsort(column[rest], kind="stable")[len(rest) // 2 :]]] = True
     known, p = doubts_of(data, grown, train, n_classes)
     frequent = np.argsort(-np.bincount(data.y[train], minlength=n_classes), kind="stable")
-    windows: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {"as ever": [], **{name: [] for name in DRIFTS}}
+    often = {"as ever": np.zeros(len(rest), bool), DRIFTS[0]: upper[rest]}
+    often[DRIFTS[1]] = np.isin(data.y[rest], frequent[1::2])
+    windows = {name: [] for name in ("as ever", *DRIFTS)}
     for _ in range(N_WINDOWS):
-        for name, often in (
-            ("as ever", None),
-            (DRIFTS[0], upper[rest]),
-            (DRIFTS[1], np.isin(data.y[rest], frequent[1::2])),
-        ):
-            weights = np.ones(len(rest)) if often is None else np.where(often, WEIGHT, 1.0)
+        for name, is_often in often.items():
+            weights = np.where(is_often, WEIGHT, 1.0)
             rows = rng.choice(rest, WINDOW, replace=False, p=weights / weights.sum())
             windows[name].append((rows, data.y[rows]))
-            if often is None:
+            if name == "as ever":
                 changed = upper[rows] & (rng.random(WINDOW) < FLIPPED)
                 labels = (data.y[rows] + changed * rng.integers(1, n_classes, WINDOW)) % n_classes
                 windows[DRIFTS[2]].append((rows, labels))
-    values = {
-        name: [detect(data, known, p, reference, *window, repeat, name) for window in each]
-        for name, each in windows.items()
-    }
+    told = lambda name, window: detect(data, known, p, reference, *window, repeat, name)
+    values = {name: [told(name, window) for window in each] for name, each in windows.items()}
     found = {}
     for name in DRIFTS:
         found[name] = {}
@@ -70,9 +65,8 @@ def doubts_of(data: Rows, grown: Grown, train: np.ndarray, n_classes: int) -> tu
     whole = kinds(grown.reached(y, n_classes, leaves, np.ones_like(grown.times)), support=False)[1]
     known["epistemic/train/"] = whole["epistemic"]
     known["outside share//"] = grown.outside_share(data.X, data.X[train])
-    near = NearestNeighbors(n_neighbors=N_NEAREST).fit(as_numbers(data.X[train], data.X[train], data.nominal))
-    distances, _ = near.kneighbors(as_numbers(data.X[train], data.X, data.nominal))
-    return known | {"distance//": distances.mean(axis=1)}, p
+    near, all_rows = (as_numbers(data.X[train], rows, data.nominal) for rows in (data.X[train], data.X))
+    return known | {"distance//": distance(near, all_rows)}, p
 
 
 def detect(

@@ -1,10 +1,14 @@
 """The jobs of the study: what is to be told from the rest, in new rows and in labels, and how well a doubt does it."""
 
-from typing import NamedTuple
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
+from threadpoolctl import threadpool_limits
 
+from benchmarks.cells import fold
 from benchmarks.studies.doubt.doubts import LEAVES, Fitted, beside, beside_labels, of_labels, of_rows
 
 SHARES = (0.05, 0.1, 0.2)
@@ -42,6 +46,15 @@ Found = dict[str, dict[str, list[float]]]
 """{problem: {doubt: `MEASURES`}}"""
 
 
+def run_job(job: Callable[[Any, int], dict], data: Any, repeat: int) -> tuple[dict, float]:
+    """What a job finds, by one thread and without warnings, and its seconds of processor time."""
+    start = time.process_time()
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        found = job(data, repeat)
+    return found, round(time.process_time() - start, 1)
+
+
 def measures(doubt: np.ndarray, positive: np.ndarray) -> list[float]:
     """`MEASURES` of a doubt; rows of equal doubt stand in random order, and areas and gains are means over it."""
     doubt = np.round(np.asarray(doubt, float), 6)  # or the last bit would order rows
@@ -64,8 +77,7 @@ def add(found: Found, problems: dict[str, Problem], doubts: dict[str, np.ndarray
 
 def run_rows(data: Rows, repeat: int) -> Found:
     """Wrong answers, and rows unlike the training rows: half of the rows train, and the other half is asked."""
-    halves = StratifiedKFold(2, shuffle=True, random_state=0).split(data.X, data.y)
-    train, test = list(halves)[repeat]
+    train, test = fold(data, 2, repeat)
     X, y, found = data.X[train], data.y[train], {}
     rng = np.random.default_rng(repeat)
     forests = [Fitted(X, y, leaf, repeat) for leaf in LEAVES]
@@ -90,9 +102,7 @@ def with_unlike(
     ``data.X`` are the new rows, X those that train.
     """
     new = data.X
-    order = rng.permutation(len(new))
-    n_unlike = round(UNLIKE * len(new))
-    bases, usual = order[:n_unlike], order[n_unlike:]
+    bases, usual = np.split(rng.permutation(len(new)), [round(UNLIKE * len(new))])
     shuffled = np.stack([column[rng.permutation(len(new))] for column in new.T], axis=1)
     column = int(np.argmax(importances))
     by_name = {"a column": new[bases].copy(), "all columns": shuffled[bases]}

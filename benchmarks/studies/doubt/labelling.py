@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn import config_context
-from sklearn.neighbors import NearestNeighbors
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.studies.doubt.doubts import N_NEAREST, N_TREES, as_numbers, behind, counts_of, kinds
+from benchmarks.studies.doubt.doubts import N_TREES, as_numbers, behind, counts_of, distance, kinds
 from benchmarks.studies.doubt.jobs import Found, Rows
 
 LABELS = (20, 60, 180, 500)
@@ -43,8 +42,6 @@ class Grown(NamedTuple):
         """`ju.outside_share` of rows without missing values, which compiles nothing; ``rows`` are those that train."""
         tested = np.unique(np.concatenate([tree.tree_.feature for tree in self.trees]))
         tested = tested[tested >= 0]
-        if len(tested) == 0:
-            return np.zeros(len(X))
         beyond, queries = np.zeros(len(X)), X[:, tested]
         for train, asked in zip(self.leaves.T, self.apply(X).T, strict=True):
             order = np.argsort(train, kind="stable")
@@ -52,7 +49,7 @@ class Grown(NamedTuple):
             inside, box = rows[order][:, tested], np.searchsorted(filled, asked)
             least, most = (each.reduceat(inside, first, axis=0)[box] for each in (np.minimum, np.maximum))
             beyond += ((queries < least) | (queries > most)).sum(axis=1)
-        return beyond / (len(self.trees) * len(tested))
+        return beyond / (len(self.trees) * max(len(tested), 1))
 
 
 def grow(X: np.ndarray, y: np.ndarray, seed: int, n_trees: int = N_TREES, leaf: int = 1) -> Grown:
@@ -71,11 +68,9 @@ def grow(X: np.ndarray, y: np.ndarray, seed: int, n_trees: int = N_TREES, leaf: 
 
 def run_next(data: Rows, repeat: int) -> Found:
     """{"next": {choice: `CURVE`}}: the same rows are asked and labelled first, whatever chooses the others."""
-    rng = np.random.default_rng(repeat)
-    order, n_classes = rng.permutation(len(data.y)), int(data.y.max()) + 1
-    n_pool = round(POOLED * len(order))
-    X, y = data.X[order[:n_pool]], data.y[order[:n_pool]]
-    X_test, y_test = data.X[order[n_pool:]], data.y[order[n_pool:]]
+    n_classes, n_pool = int(data.y.max()) + 1, round(POOLED * len(data.y))
+    pool, rest = np.split(np.random.default_rng(repeat).permutation(len(data.y)), [n_pool])
+    X, y, X_test, y_test = data.X[pool], data.y[pool], data.X[rest], data.y[rest]
     numbers = as_numbers(X, X, data.nominal)
 
     def asked(labelled: np.ndarray) -> tuple[Grown, float]:
@@ -112,8 +107,7 @@ def doubt_of(
     if choice == "outside share//":
         return grown.outside_share(X[others], X[labelled])
     if choice == "distance//":
-        near = NearestNeighbors(n_neighbors=N_NEAREST).fit(numbers[labelled])
-        return near.kneighbors(numbers[others])[0].mean(axis=1)
+        return distance(numbers[labelled], numbers[others])
     times = np.ones_like(grown.times) if "/train/" in choice else grown.times
     p, doubts = kinds(grown.reached(y[labelled], n_classes, grown.apply(X[others]), times), support=False)
     if choice == "margin//":

@@ -1,6 +1,6 @@
 """The page of the study of doubt: tables and verdicts made of its cells."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,6 +68,7 @@ def page(found: Mapping[Any, dict]) -> str:
     frame = table(found)
     is_seen = frame["set"].isin(SEEN)
     fresh, seen = frame[~is_seen], frame[is_seen]
+    seconds = lambda job: sum(record["seconds"] for cell, record in found.items() if cell.job == job)
     return fill(
         TEMPLATE,
         seen=", ".join(SEEN),
@@ -75,7 +76,7 @@ def page(found: Mapping[Any, dict]) -> str:
         far=FAR,
         fewest=FEWEST,
         n_sets=fresh["set"].nunique(),
-        minutes={job: minutes(found, job) for job in MEASURES_OF},
+        minutes={job: round(seconds(job) / 60) for job in MEASURES_OF},
         expected=table_rows(compared(EXPECTED, fresh, seen)),
         further=table_rows(compared(FURTHER, fresh, seen)),
         verdict=verdict(fresh),
@@ -91,11 +92,6 @@ def page(found: Mapping[Any, dict]) -> str:
     )
 
 
-def minutes(found: Mapping[Any, dict], job: str) -> int:
-    """What a job's cells took."""
-    return round(sum(record["seconds"] for cell, record in found.items() if cell.job == job) / 60)
-
-
 def curves(frame: pd.DataFrame) -> list[list[str]]:
     """Rows of what the labels that each doubt chose are worth."""
     values = wide(frame, "next")
@@ -105,8 +101,8 @@ def curves(frame: pd.DataFrame) -> list[list[str]]:
         fewer = "" if len(sets) == len(values) else f" ({len(sets)} sets: random {digits(values[RANDOM][sets].mean())})"
         difference = (values[choice] - values[RANDOM])[sets].mean()
         accuracies = [digits(wide(frame, "next", measure)[choice].mean()) for measure in CURVE[2:]]
-        rows.append([named(choice) + fewer, marks[choice].format(digits(values[choice].mean())), *accuracies])
-        rows[-1].append("" if choice == RANDOM else f"{difference:+.3f}")
+        gain = "" if choice == RANDOM else f"{difference:+.3f}"
+        rows.append([named(choice) + fewer, marks[choice].format(digits(values[choice].mean())), *accuracies, gain])
     return rows
 
 
@@ -143,31 +139,26 @@ def verdict(frame: pd.DataFrame) -> str:
         rows = []
         for problem in (name for name in TITLES if ("%" in name) == are_labels):
             values = wide(frame, problem)
-            means = [digits(values[doubt].mean()) if doubt in values else "" for doubt in columns]
+            means = values.mean().reindex(columns)
             rows.append([TITLES[problem], str(len(values)), *best_in_bold(means)])
         parts.append(table_of(["", "sets", *map(named, columns)], rows))
     return "\n\n".join(parts)
 
 
-def best_in_bold(cells: list[str]) -> list[str]:
-    """The cells of a row, the largest in bold."""
+def best_in_bold(values: Iterable[float]) -> list[str]:
+    """A row of numbers, the largest in bold; nothing where there is none."""
+    cells = [digits(value) for value in values]
     return [bold(each, each == max(cells)) for each in cells]
 
 
-def first_measure(problem: str) -> str:
-    """The measure that a problem is judged by."""
+def _first_measure(problem: str) -> str:
     return "average precision" if "%" in problem else "area" if problem == "next" else "AUROC"
 
 
 def wide(frame: pd.DataFrame, problem: str, measure: str = "") -> pd.DataFrame:
     """Means over repeats, ``[sets doubts]``, of the measure that the problem is judged by, or of another."""
     of = frame[frame["problem"] == problem]
-    return of.pivot_table(index="set", columns="doubt", values=measure or first_measure(problem), sort=False)
-
-
-def duel(frame: pd.DataFrame, problem: str, first: str, second: str) -> Duel:
-    """How the first did against the second, over the sets that have both."""
-    return duel_of(wide(frame, problem)[[first, second]].dropna().to_numpy())
+    return of.pivot_table(index="set", columns="doubt", values=measure or _first_measure(problem), sort=False)
 
 
 def duel_of(values: np.ndarray) -> Duel:
@@ -194,16 +185,15 @@ def verdict_of(of: Duel, p: float) -> str:
 
 def compared(pairs: Sequence[tuple[str, ...]], fresh: pd.DataFrame, seen: pd.DataFrame) -> list[list[str]]:
     """Rows of what is asked of two doubts: their means, the duel, and what the test says."""
-    duels = [duel(fresh, *of) for of in pairs]
+    of_both = lambda frame, problem, *pair: wide(frame, problem)[[*pair]].dropna()
+    duels = [duel_of(of_both(fresh, *of).to_numpy()) for of in pairs]
     p_values = holm(np.array([of.p_value for of in duels]))
     rows = []
-    for (problem, first, second), of, p in zip(pairs, duels, p_values, strict=True):
-        both = wide(fresh, problem)[[first, second]].dropna().mean()
-        verdict = verdict_of(of, p)
-        others = duel(seen, problem, first, second) if len(seen) else Duel(0, 0, 0, 0, 1)
-        words = [(TITLES | LATER)[problem], named(first), named(second)]
-        numbers = [f"{digits(both[first])} : {digits(both[second])}", said(of), f"{of.correlation:+.2f}", f"{p:.4f}"]
-        rows.append([*words, *numbers, verdict, f"{others.wins}:{others.losses}"])
+    for (problem, *pair), of, p in zip(pairs, duels, p_values, strict=True):
+        means = " : ".join(map(digits, of_both(fresh, problem, *pair).mean()))
+        words = [(TITLES | LATER)[problem], *map(named, pair), means, said(of), f"{of.correlation:+.2f}", f"{p:.4f}"]
+        others = duel_of(of_both(seen, problem, *pair).to_numpy()) if len(seen) else Duel(0, 0, 0, 0, 1)
+        rows.append([*words, verdict_of(of, p), f"{others.wins}:{others.losses}"])
     return rows
 
 
@@ -227,13 +217,12 @@ def rejected(frame: pd.DataFrame) -> list[list[str]]:
 
 
 def _section(frame: pd.DataFrame, problem: str) -> str:
-    first = first_measure(problem)
+    first = _first_measure(problem)
     further = [name for name in ("AUROC", "average precision") if name != first] + ["gain at 5%", "gain at 20%"]
     reference = OF_LABELS if "%" in problem else REFERENCE
     values = wide(frame, problem).dropna(subset=[reference.format(leaf) for leaf in LEAVES])
     others = [wide(frame, problem, name).loc[values.index] for name in further]
-    marks = _marks(values, reference)
-    rows = []
+    marks, rows = _marks(values, reference), []
     kinds = dict.fromkeys(tuple(doubt.split("/")[:2]) for doubt in _by_mean(values))
     for name, counts in kinds:
         doubts = [f"{name}/{counts}/{leaf}" for leaf in LEAVES]

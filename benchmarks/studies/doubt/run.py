@@ -8,19 +8,16 @@ others; at most 1000 rows. The two later jobs are of leaves of one row, on 12 of
 a set, a job and a repeat.
 """
 
-import time
-import warnings
 from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from benchmarks.cells import Study, make_part
 from benchmarks.data import load
 from benchmarks.studies.doubt.drift import run_drift
-from benchmarks.studies.doubt.jobs import Rows, run_labels, run_rows
+from benchmarks.studies.doubt.jobs import Rows, run_job, run_labels, run_rows
 from benchmarks.studies.doubt.labelling import run_next
 from benchmarks.studies.doubt.page import MEASURES_OF, SEEN, page
 from benchmarks.studies.learning.run import OTHER_SETS
@@ -57,11 +54,7 @@ def rows_of(name: str, folder: str | None = None) -> Rows:
 
 def run_cell(cell: Cell, data: Rows) -> dict:
     """{"problems": what `benchmarks.studies.doubt.jobs` finds, "classes": number, "seconds": processor time}."""
-    start = time.process_time()
-    with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore")
-        problems = (JOBS | LATER_JOBS)[cell.job](data, cell.repeat)
-    seconds = round(time.process_time() - start, 1)
+    problems, seconds = run_job((JOBS | LATER_JOBS)[cell.job], data, cell.repeat)
     return {"problems": problems, "classes": int(data.y.max()) + 1, "seconds": seconds}
 
 

@@ -101,14 +101,9 @@ def draw_circle(needed: np.ndarray, settings: Mapping[str, Any], path: Path) -> 
     angle, end = np.linspace(0, 2 * np.pi, 200), 1 + (AXIS[1] - AXIS[0]) / 2
     for place, (values, measure, norm) in enumerate(maps):
         ax = figure.add_subplot(1, 2, place + 1)
-        image = ax.imshow(
-            np.ma.masked_invalid(values.reshape(N_GRID, N_GRID)),
-            origin="lower",
-            extent=(-end, end, -end, end),
-            cmap=matplotlib.colormaps["cividis_r"].with_extremes(bad=GREY),
-            norm=norm,
-            interpolation="nearest",
-        )
+        shown = np.ma.masked_invalid(values.reshape(N_GRID, N_GRID))
+        how = {"origin": "lower", "extent": (-end, end, -end, end), "interpolation": "nearest"}
+        image = ax.imshow(shown, cmap=matplotlib.colormaps["cividis_r"].with_extremes(bad=GREY), norm=norm, **how)
         figure.colorbar(image, ax=ax).set_label(measure)
         ax.plot(RADIUS * np.cos(angle), RADIUS * np.sin(angle), color="white", linewidth=0.8)
         ax.set_aspect("equal")
@@ -168,8 +163,6 @@ def draw_polled(finished: Mapping[str, Any], path: Path) -> None:
 
 
 def _axes(size: tuple[float, float]):
-    """Axes of a figure of their own."""
     ax = Figure(figsize=size, layout="constrained").add_subplot()
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    ax.spines[["top", "right"]].set_visible(False)
     return ax

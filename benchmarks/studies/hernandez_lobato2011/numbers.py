@@ -27,21 +27,14 @@ def _read(kind: str) -> dict[str, Row]:
 
 PAPER = {kind: _read(kind) for kind in ("bagging", "forest")}
 """{kind: {problem: row}}: Table 2, Table 3, which has no row for wine in the authors' version."""
-
-
-# What a cell holds, and what cells say together.
-
 RULES: dict[str, tuple[str, str | None]] = {
-    "bound": ("bound", None),
-    "exact": ("exact", None),
-    "fitted": ("bound", "fitted"),
+    "bound": ("bound", None), "exact": ("exact", None), "fitted": ("bound", "fitted"),
     "symmetric": ("bound", "symmetric"),
-}
+}  # fmt: skip
 """The criterion of each rule, and its prior where that is not uniform."""
 MEASURES = (
-    *("settled", "trees", "size"),
-    *("disagreement_fixed", "disagreement", "error_fixed", "error", "error_infinite"),
-)
+    "settled", "trees", "size", "disagreement_fixed", "disagreement", "error_fixed", "error", "error_infinite",
+)  # fmt: skip
 """Numbers of instances, but ``trees`` (polled for all settled instances together) and ``size`` (of FS)."""
 CONFIDENCES = (0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
 """Of Figure 6."""

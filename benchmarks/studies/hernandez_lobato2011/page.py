@@ -19,12 +19,9 @@ NAMED = ("threenorm", "liver")
 
 
 def study_page(
-    finished: Mapping[str, numbers.Found],
-    needed: Sequence[Sequence[int]],
-    settings: Mapping[str, Any],
-    out: Path,
-    constant: Sequence[Mapping] = (),
-) -> str:
+    finished: Mapping[str, numbers.Found], needed: Sequence[Sequence[int]], settings: Mapping[str, Any], out: Path,
+    constant: Sequence[Mapping],
+) -> str:  # fmt: skip
     """The page; its figures are written to ``out``. ``constant``: of led, by `run_constant`."""
     figures.draw_all(finished, needed, settings, {kind: numbers.errors(finished, kind) for kind in numbers.KINDS}, out)
     repeats: dict[int, list[str]] = {}
@@ -64,11 +61,11 @@ def claims(finished: Mapping[str, numbers.Found], confidence: float) -> dict:
     several = [len(next(iter(found.values()))["prior"]["fitted"]) > 2 for _, found in _each(finished)]
     gained = (means["exact"] - bound)[several] if any(several) else np.zeros((1, 7))
     n_beyond = sum(of.verdict == "**no**" for of in rates["bound"].values())
+    tests = [f"{_told_apart(numbers.errors(finished, kind))} for {said}" for kind, said in numbers.KINDS.items()]
 
     def beyond(rule: str) -> str:
-        names = [
-            f"{name} with {numbers.KINDS[kind]}" for (name, kind), of in rates[rule].items() if of.verdict == "**no**"
-        ]
+        pairs = [pair for pair, of in rates[rule].items() if of.verdict == "**no**"]
+        names = [f"{name} with {numbers.KINDS[kind]}" for name, kind in pairs]
         return f" ({', '.join(names)})" if names else ""
 
     def of_problem(name: str, rule: str) -> str:
@@ -94,9 +91,7 @@ def claims(finished: Mapping[str, numbers.Found], confidence: float) -> dict:
         "saved": -gained[:, 1].mean() + 0.0,
         "saved_most": -gained[:, 1].min() + 0.0,
         "more_settled": gained[:, 0].mean(),
-        "tests": ", ".join(
-            f"{_told_apart(numbers.errors(finished, kind))} for {said}" for kind, said in numbers.KINDS.items()
-        ),
+        "tests": ", ".join(tests),
     }
 
 
@@ -150,9 +145,8 @@ def _beside_the_paper(finished: Mapping[str, numbers.Found], kind: str) -> str:
         spread = np.nanstd(values, axis=0, ddof=1) if len(values) > 1 else np.full(len(COLUMNS), np.nan)
         lines.append([name, "ours", *map(_plus_minus, np.nanmean(values, axis=0), spread)])
         printed = numbers.PAPER[kind].get(name)
-        lines.append(
-            ["", "paper", *(("–",) * len(COLUMNS) if printed is None else (_plus_minus(*of) for of in printed))]
-        )
+        cells = [_plus_minus(*of) for of in printed] if printed else ["–"] * len(COLUMNS)
+        lines.append(["", "paper", *cells])
     return table(["problem", "", *COLUMNS], lines)
 
 
@@ -184,17 +178,14 @@ def _rules(finished: Mapping[str, numbers.Found]) -> str:
 def _tests(finished: Mapping[str, numbers.Found]) -> str:
     lines = []
     for kind, said in numbers.KINDS.items():
-        printed = np.array(
-            [[row.error_fixed[0], row.error[0], row.error_infinite[0]] for row in numbers.PAPER[kind].values()]
-        )
+        printed = np.array([[getattr(row, column)[0] for column in METHODS] for row in numbers.PAPER[kind].values()])
         for source, values in {"ours": numbers.errors(finished, kind), "paper, as printed": printed}.items():
             if len(values) < 2:
                 continue
             p, (ranks, difference, groups) = friedman(values), ranking(values, larger_is_better=False)
             names = list(METHODS.values())
             together = "; ".join(" = ".join(names[i] for i in group) for group in groups) or "none"
-            values_said = [f"{rank:.2f}" for rank in ranks]
-            lines.append([said, source, *values_said, f"{p:.2g}", f"{difference:.2f}", together])
+            lines.append([said, source, *(f"{rank:.2f}" for rank in ranks), f"{p:.2g}", f"{difference:.2f}", together])
     ranks_of = [f"rank {name}" for name in METHODS.values()]
     return table(["kind", "", *ranks_of, "Friedman p", "critical difference", "not apart"], lines)
 

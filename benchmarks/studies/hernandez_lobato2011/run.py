@@ -56,7 +56,11 @@ def cells(name: str, repeats: Iterable[int]) -> list[Cell]:
 
 
 def run_cell(cell: Cell, of: polls.Problem, settings: Settings) -> dict:
-    """{rule: the measures of the page}, the priors, and what the figures want; of the circle, trees needed."""
+    """{rule: the measures of the page}, the priors, and what the figures want; of the circle, trees needed.
+
+    "doubt" is in how many settled instances the large ensemble is expected, at most, to differ from the infinite one;
+    "confidences" how many are settled at each, and how many of them disagree with the large ensemble.
+    """
     if cell.data == CIRCLE:
         return {"needed": polls.trees_needed(cell.repeat, settings.infinite, settings.confidence)}
     split, seed = of.split(cell.repeat), [cell.repeat, list(polls.KINDS).index(cell.kind)]
@@ -66,17 +70,22 @@ def run_cell(cell: Cell, of: polls.Problem, settings: Settings) -> dict:
         "symmetric": _rounded(voting.fit_vote_prior(votes.outside, symmetric=True)),
     }
     found: dict = {"n": len(split.y_test), "prior": priors, "doubt": {}}
+    infinite = votes.reference.argmax(axis=1)
+    sure = np.asarray(voting.win_probability(jnp.asarray(votes.reference))).max(axis=1)
     for rule, (criterion, prior) in RULES.items():
-        alpha = 1.0 if prior is None else np.array(priors[prior])
-        stopped = voting.stop_after(
-            votes.polled, of.n_classes, confidence=settings.confidence, criterion=criterion, prior=alpha
-        )
+        how = {"criterion": criterion, "prior": 1.0 if prior is None else np.array(priors[prior])}
+        stopped = voting.stop_after(votes.polled, of.n_classes, confidence=settings.confidence, **how)
+        settled = np.asarray(stopped.settled)
         found[rule] = measures(stopped, votes, split.y_test)
-        found["doubt"][rule] = doubt(stopped, votes)
+        found["doubt"][rule] = _rounded([(1 - sure)[settled].sum()])[0]
         if rule == "bound":
-            n_polled = np.asarray(stopped.n_trees_used)[np.asarray(stopped.settled)]
+            n_polled = np.asarray(stopped.n_trees_used)[settled]
             found["polled"] = np.bincount(n_polled, minlength=votes.polled.shape[1] + 1)[1:].tolist()
-    found["confidences"] = [settled_at(votes, of.n_classes, confidence) for confidence in CONFIDENCES]
+    found["confidences"] = []
+    for confidence in CONFIDENCES:
+        stopped = voting.stop_after(votes.polled, of.n_classes, confidence=confidence)
+        settled, apart = np.asarray(stopped.settled), np.asarray(stopped.predicted) != infinite
+        found["confidences"].append([int(settled.sum()), int(apart[settled].sum())])
     return found
 
 
@@ -92,20 +101,6 @@ def measures(stopped: voting.StoppingResult, votes: polls.Votes, y: np.ndarray) 
     return [n, n_polled, size, *(int(of[settled].sum()) for of in (*apart, *wrong))]
 
 
-def doubt(stopped: voting.StoppingResult, votes: polls.Votes) -> float:
-    """In how many of the settled instances the large ensemble is expected, at most, to differ from the infinite one."""
-    sure = np.asarray(voting.win_probability(jnp.asarray(votes.reference))).max(axis=1)
-    return _rounded([(1 - sure)[np.asarray(stopped.settled)].sum()])[0]
-
-
-def settled_at(votes: polls.Votes, n_classes: int, confidence: float) -> list[int]:
-    """How many instances are settled at that confidence, and how many of them disagree with the large ensemble."""
-    stopped = voting.stop_after(votes.polled, n_classes, confidence=confidence)
-    settled = np.asarray(stopped.settled)
-    apart = np.asarray(stopped.predicted) != votes.reference.argmax(axis=1)
-    return [int(settled.sum()), int(apart[settled].sum())]
-
-
 def _rounded(values) -> list[float]:
     return [float(f"{float(v):.6g}") for v in values]
 
@@ -118,9 +113,8 @@ def journal(out: Path, name: str, n_repeats: int = 0) -> Journal:
 def _is_sound(record: dict, cell: Cell) -> bool:
     if cell.data == CIRCLE:
         return len(record["needed"]) == polls.N_GRID**2
-    sizes = {len(record[rule]) for rule in RULES}
-    of_figures = len(record["confidences"]) == len(CONFIDENCES)
-    return sizes == {len(MEASURES)} and of_figures and sum(record["polled"]) == record["bound"][0]
+    sizes = {len(record[rule]) for rule in RULES}, len(record["confidences"])
+    return sizes == ({len(MEASURES)}, len(CONFIDENCES)) and sum(record["polled"]) == record["bound"][0]
 
 
 def settle(out: Path, settings: Settings) -> None:
@@ -154,8 +148,8 @@ def write_page(out: Path) -> None:
     circles = found.pop(CIRCLE, {})
     if found:
         needed = [record["needed"] for record in circles.values()]
-        constant = constant_journal(out, "led").found.values()
-        page = study_page(found, needed, kept_settings(out)._asdict(), out, list(constant))
+        constant = list(constant_journal(out, "led").found.values())
+        page = study_page(found, needed, kept_settings(out)._asdict(), out, constant)
         (out / "README.md").write_text(page, encoding="utf-8")
 
 
@@ -182,8 +176,7 @@ def constant_votes(split: polls.Split, n_classes: int, n_tries: int, rng: np.ran
             return
         ones = ones[varies]
         # The purest split by Gini's index: the largest sum over sides of the squared counts by the side's size.
-        sides = ones, counts - ones
-        purity = sum((side**2).sum(axis=1) / side.sum(axis=1) for side in sides)
+        purity = sum((side**2).sum(axis=1) / side.sum(axis=1) for side in (ones, counts - ones))
         best = drawn[varies][purity.argmax()]
         for value in (False, True):
             grow(rows[X[rows, best] == value], asked[X_test[asked, best] == value])

@@ -33,14 +33,12 @@ class Split(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A problem: its number of classes, and the split of each repetition."""
-
     n_classes: int
     split: Callable[[int], Split]
+    """Of each repetition."""
 
 
 def problem(name: str, folder: str | None) -> Problem:
-    """The problem of that name."""
     stored = PROBLEMS[name]
     if stored is None:
         generator = GENERATORS[name]
@@ -57,12 +55,9 @@ def parted(X: np.ndarray, y: np.ndarray, repeat: int) -> Split:
 
 
 def drawn(generator, repeat: int) -> Split:
-    """Fresh instances."""
     X, y = map(np.asarray, generator.draw(jax.random.key(repeat), N_TRAIN + N_TEST))
     return Split(X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN:], y[N_TRAIN:])
 
-
-# Trees of the study of Hernández-Lobato et al. 2011, and what they vote for.
 
 KINDS: dict[str, str | None] = {"bagging": None, "forest": "sqrt"}
 """How many features a node may choose among: all, which makes a random forest bagged CART trees, or their root."""

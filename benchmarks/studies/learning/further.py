@@ -13,7 +13,7 @@ from jaxtyping import Array
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from benchmarks.studies.learning.methods import best_calibrator, measures
+from benchmarks.studies.learning.methods import best_calibrator, clipped_loss, measures
 from jaxunc.learning import OobDataset, RoutedRows, WeighedPart, best_step, descend, log_loss_of
 
 # Hierarchical shrinkage: every leaf drawn towards its ancestors, by one number that is chosen out of bag. The class
@@ -28,15 +28,12 @@ SHRINKAGE = ("shrinkage", "shrinkage, P")
 """The methods; ``page.md`` says what they are."""
 STRENGTHS = (0.0, 0.1, 1.0, 10.0, 25.0, 50.0, 100.0, 500.0)
 """Values of λ: those of the paper and of its authors' package."""
-LEAST = 1e-6
-"""What a probability is raised to where λ is chosen, as in `instead`."""
 
 
 def run_shrinkage(model: RandomForestClassifier, X, y, X_test, y_test) -> dict:
     """{"methods": {method: measures}, "chosen": λ, "rows"} of a fitted forest."""
     own = shrunk_out_of_bag(model, X, y)
-    losses = [-np.mean(np.log(np.clip(shares[np.arange(len(y)), y], LEAST, 1))) for shares in own]
-    best = int(np.argmin(losses))
+    best = int(np.argmin([clipped_loss(shares, y) for shares in own]))
     answers = shrunk_answers(model, X_test, STRENGTHS[best : best + 1])[0]
     found = {"mean": model.predict_proba(X_test), "shrinkage": answers}
     found["shrinkage, P"] = best_calibrator(own[best], y)(answers)
@@ -106,56 +103,50 @@ def run_noise(rows_of: Callable[[str], ju.learning.OobDataset], X_test, y_test) 
 
 # Learned counts of the leaves: every leaf of every tree has numbers of its own (Ren et al. 2015).
 
-SPREAD, SMALLEST = 0.3, 0.1
-"""How far the logarithm of a count is expected to move; what is added to each count, so that one of 0 can grow."""
+SPREAD, SMALLEST, VALIDATION = 0.3, 0.1, 0.2
+"""How far the logarithm of a count is expected to move; what is added to each count, so that one of 0, which stays 0
+times any factor, can grow; the share of the rows that is set apart."""
 
 
 class _CountsProblem(NamedTuple):
     routed: RoutedRows
     counts: Array
-    combiner: ju.Combiner
     y: Array
     weight: Array
     n_trees: Array
 
 
-def fit_leaf_counts(combiner: ju.Combiner, rows: OobDataset, *, n_steps: int, validation: float = 0.2) -> ju.Forest:
-    r"""Learn the counts of every leaf for a combiner that stays as it is, from rows that are routed at every step.
+def fit_leaf_counts(rows: OobDataset, n_steps: int) -> ju.Forest:
+    r"""Learn the counts of every leaf for the mean, from rows that are routed at every step through one forest.
 
     .. math:: w'_{tc} = (w_{tc} + \epsilon) \, e^{u_{tc}}, \qquad
               L + \frac{1}{n} \sum_{t,c} \frac{u_{tc}^2}{2 \sigma^2}
 
     A share of the rows is set apart: learning stops when these have not got better for ten steps.
     """
-    if rows.routed is None:
-        raise ValueError(
-            "leaf counts are learned on rows that are routed through one forest: source='oob', dense rows."
-        )
     routed, forest, dtype = rows.routed, rows.routed.forest, jnp.result_type(float)
     is_leaf = forest.trees.is_leaf[..., None]
-    # A count of 0 times any factor stays 0: a little is added, so that every count can be learned.
     counts = jnp.where(is_leaf, forest.counts.astype(dtype) + SMALLEST, jnp.zeros((), dtype))
     # Rows are set apart by their weights, not taken out: both problems have the same shapes and share programs.
     weight, for_rows = np.asarray(rows.weight), jax.random.split(jax.random.key(0))[0]
-    apart = rows.as_groups(np.asarray(jax.random.uniform(for_rows, (len(weight),))) < validation)
+    apart = rows.as_groups(np.asarray(jax.random.uniform(for_rows, (len(weight),))) < VALIDATION)
     n_trees = jnp.asarray(float(rows.n_trees))
 
     def problem(which) -> _CountsProblem:
         own = jnp.asarray(np.where(which, weight, 0), dtype)
-        return _CountsProblem(routed, counts, combiner, rows.y, own, n_trees)
+        return _CountsProblem(routed, counts, rows.y, own, n_trees)
 
     other, evaluate = problem(apart), jax.jit(_loss_of)
     steps = descend(_objective, (), jnp.zeros_like(counts), [WeighedPart(1.0, problem(~apart))])
-    best, _, _ = best_step(
-        steps, lambda u: float(evaluate(u, other)), n_steps=n_steps, patience=10, report=lambda *_: None
-    )
+    apart_loss = lambda moved: float(evaluate(moved, other))
+    best, _, _ = best_step(steps, apart_loss, n_steps=n_steps, patience=10, report=lambda *_: None)
     return forest.with_counts(jnp.where(is_leaf, counts * jnp.exp(best.numbers), 0))
 
 
 def _loss_of(moved: Array, problem: _CountsProblem) -> Array:
     forest = problem.routed.forest.with_counts(problem.counts * jnp.exp(moved))
-    merged = problem.routed._replace(forest=forest).merge(problem.combiner, problem.n_trees)
-    return log_loss_of(problem.combiner.finish(merged), problem.y, problem.weight)
+    merged = problem.routed._replace(forest=forest).merge(ju.Mean(), problem.n_trees)
+    return log_loss_of(ju.Mean().finish(merged), problem.y, problem.weight)
 
 
 def _objective(shape: tuple, moved: Array, problem: _CountsProblem) -> Array:

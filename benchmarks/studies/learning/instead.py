@@ -5,7 +5,7 @@ out of bag. Calibrated is by temperature (the best of four clips) or isotonic re
 """
 
 import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 import jaxunc as ju
 from benchmarks.studies.learning import methods
+from benchmarks.studies.learning.methods import Calibrate, clipped_loss
 
 INSTEAD = (
     "tuned mean", "tuned mean, calibrated", "tuned mean, P", "tuned and calibrated jointly", "pool, tuned",
@@ -24,11 +25,9 @@ LEAST_LEAVES = (1, 2, 4, 8, 16, 32)
 SHARES: tuple[Any, ...] = ("sqrt", 0.25, 0.5, 1.0)
 N_TREES, N_SEARCH_TREES, N_CROSS_TREES = 200, 50, 100
 MANY_CELLS = 50_000
-LEAST = 1e-6
 PRIOR_SHAPE, PRIOR_SCALE = 100.0, 25.0
 """Of CaliForest's prior of a row's variance; those of its authors' code."""
-
-Calibrate = Callable[[np.ndarray], np.ndarray]
+_temperature = partial(methods.best_calibrator, kinds=("temperature",))
 
 
 class OutOfBag(NamedTuple):
@@ -52,12 +51,11 @@ def run_instead(X, y, X_test, y_test, fold: int) -> dict:
     base = _grown(X, y, fold, N_TREES, 1, "sqrt")
     own = out_of_bag(base, X, y)
     mean = base.predict_proba(X_test)
-    found: dict[str, np.ndarray] = {"mean": mean}
+    found = {"mean": mean}
     start = time.perf_counter()
     finalists = finalists_of(X, y, fold)
-    tuned = min(finalists, key=lambda one: _loss(one.own, y))
-    answers = tuned.model.predict_proba(X_test)
-    found["tuned mean"] = answers
+    tuned = min(finalists, key=lambda one: clipped_loss(one.own, y))
+    found["tuned mean"] = answers = tuned.model.predict_proba(X_test)
     seconds = {"tune": round(time.perf_counter() - start, 3)}
     found["tuned mean, calibrated"] = tuned.calibrate(answers)
     found["tuned mean, P"] = methods.best_calibrator(tuned.own, y)(answers)
@@ -83,9 +81,8 @@ def run_instead(X, y, X_test, y_test, fold: int) -> dict:
 def out_of_bag(model: RandomForestClassifier, X, y) -> OutOfBag:
     """Out-of-bag answers of a fitted forest; training rows that no bag lacks are answered by even shares."""
     X, truth = np.ascontiguousarray(X, np.float32), np.eye(model.n_classes_)[y]
-    n_trees, total = np.zeros(len(y)), np.zeros(len(y))
+    n_trees, total, weights = np.zeros(len(y)), np.zeros(len(y)), []
     sums, squares, weighted = (np.zeros(truth.shape) for _ in range(3))
-    weights = []
     for tree, bag in zip(model.estimators_, model.estimators_samples_, strict=True):
         out = np.ones(len(y), bool)
         out[bag] = False
@@ -132,8 +129,8 @@ def finalists_of(X, y, fold: int) -> list[_Finalist]:
     losses, calibrated = {}, {}
     for settings in _candidates(X.shape[1]):
         own = out_of_bag(_grown(X, y, fold, n_trees, *settings), X, y).probability
-        losses[settings] = _loss(own, y)
-        calibrated[settings] = _loss(_temperature(own, y)(own), y)
+        losses[settings] = clipped_loss(own, y)
+        calibrated[settings] = clipped_loss(_temperature(own, y)(own), y)
     best = [sorted(of, key=lambda one, of=of: of[one])[:2] for of in (losses, calibrated)]
     finalists = []
     for least_leaf, share in dict.fromkeys([(1, "sqrt"), *best[0], *best[1]]):
@@ -154,28 +151,14 @@ def _grown(X, y, fold: int, n_trees: int, least_leaf: int, share) -> RandomFores
     return model.fit(X, y)
 
 
-def _loss(probability: np.ndarray, y: np.ndarray) -> float:
-    return float(-np.mean(np.log(np.clip(probability[np.arange(len(y)), y], LEAST, 1))))
-
-
-def _temperature(probability: np.ndarray, y: np.ndarray) -> Calibrate:
-    return min(
-        (methods.fit_calibrator("temperature", clip, probability, y) for clip in methods.CLIPS),
-        key=lambda one: one.loss,
-    )
-
-
 def _simple_calibrator(own: np.ndarray, y: np.ndarray) -> tuple[str, float, Calibrate]:
     """Temperature or isotonic regression, by cross-validation: name, loss, and what was fitted on all rows."""
-    kinds: dict[str, Callable] = {"temperature": _temperature, "isotonic": methods.isotonic}
+    kinds, losses = {"temperature": _temperature, "isotonic": methods.isotonic}, {}
     folds = list(KFold(5, shuffle=True, random_state=0).split(own))
-    losses = {
-        name: float(
-            np.average([_loss(fit(own[a], y[a])(own[b]), y[b]) for a, b in folds], weights=[len(b) for _, b in folds])
-        )
-        for name, fit in kinds.items()
-    }
-    best = min(losses, key=lambda name: losses[name])
+    for name, fit in kinds.items():
+        of_folds = [clipped_loss(fit(own[a], y[a])(own[b]), y[b]) for a, b in folds]
+        losses[name] = float(np.average(of_folds, weights=[len(b) for _, b in folds]))
+    best = min(losses, key=losses.__getitem__)
     return best, losses[best], kinds[best](own, y)
 
 

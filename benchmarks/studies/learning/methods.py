@@ -18,6 +18,9 @@ from benchmarks.pages import bold, table_rows
 
 CLIPS = (1e-2, 1e-3, 1e-4, 1e-6)
 KINDS = ("temperature", "platt", "vector", "one-vs-rest")
+LEAST = 1e-6
+"""What a probability is raised to where something is chosen by `clipped_loss`."""
+Calibrate = Callable[[np.ndarray], np.ndarray]
 
 
 class Calibrator(NamedTuple):
@@ -30,13 +33,12 @@ class Calibrator(NamedTuple):
     loss: float
 
     def __call__(self, probability: np.ndarray) -> np.ndarray:
-        """Calibrated probabilities."""
         return _apply(self.kind, self.scale, self.bias, _features(self.kind, probability, self.clip))
 
 
-def best_calibrator(probability: np.ndarray, y: np.ndarray) -> Calibrator:
+def best_calibrator(probability: np.ndarray, y: np.ndarray, kinds: Sequence[str] = KINDS) -> Calibrator:
     """The best of sixteen (four kinds, four clips) by their log loss on these rows."""
-    fitted = [fit_calibrator(kind, clip, probability, y) for kind in KINDS for clip in CLIPS]
+    fitted = [fit_calibrator(kind, clip, probability, y) for kind in kinds for clip in CLIPS]
     return min(fitted, key=lambda calibrator: calibrator.loss)
 
 
@@ -47,12 +49,10 @@ def fit_calibrator(kind: str, clip: float, probability: np.ndarray, y: np.ndarra
     n_biases = 0 if kind == "temperature" else n_classes
 
     def unpacked(numbers):
-        scale = np.broadcast_to(numbers[:n_scales], n_classes)
         bias = numbers[n_scales:] if n_biases else np.zeros(n_classes)
-        return scale, bias
+        return np.broadcast_to(numbers[:n_scales], n_classes), bias
 
-    def loss(numbers):
-        """With its slope."""
+    def loss_and_slope(numbers):
         scale, bias = unpacked(numbers)
         shares = _apply(kind, scale, bias, features)
         # As weak a prior as the learned rules have.
@@ -66,7 +66,7 @@ def fit_calibrator(kind: str, clip: float, probability: np.ndarray, y: np.ndarra
 
     own, spreads = np.eye(n_classes)[y], np.repeat([1.0, 0.25], [n_scales, n_biases])
     start = np.concatenate([np.ones(n_scales), np.zeros(n_biases)])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B")
+    found = minimize(loss_and_slope, start, jac=True, method="L-BFGS-B")
     return Calibrator(kind, clip, *unpacked(found.x), found.fun)
 
 
@@ -78,10 +78,9 @@ def _features(kind: str, probability: np.ndarray, clip: float) -> np.ndarray:
 def _apply(kind: str, scale, bias, features: np.ndarray) -> np.ndarray:
     values = features * scale + bias
     if kind == "one-vs-rest":
-        shares = 1 / (1 + np.exp(-np.clip(values, -60, 60)))
-        return np.clip(shares, 1e-12, 1) / np.sum(np.clip(shares, 1e-12, 1), axis=1, keepdims=True)
-    values = values - values.max(axis=1, keepdims=True)
-    shares = np.exp(values)
+        shares = np.clip(1 / (1 + np.exp(-np.clip(values, -60, 60))), 1e-12, 1)
+        return shares / shares.sum(axis=1, keepdims=True)
+    shares = np.exp(values - values.max(axis=1, keepdims=True))
     return np.clip(shares / shares.sum(axis=1, keepdims=True), 1e-12, 1)
 
 
@@ -93,19 +92,16 @@ def _slope(kind: str, values, shares, own) -> np.ndarray:
     return each * (1 - each) / each.sum(axis=1, keepdims=True) - own * (1 - each)
 
 
-def isotonic(
-    probability: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None
-) -> Callable[[np.ndarray], np.ndarray]:
+def isotonic(probability: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> Calibrate:
     """Isotonic regression of each class against the rest, clipped to 1/(n + 2) and normalised.
 
     ``weights [rows classes]`` say how much a row counts.
     """
     n, n_classes = probability.shape
     least = 1 / (n + 2)
+    of_class = [None] * n_classes if weights is None else weights.T
     fits: list[Any] = [
-        IsotonicRegression(out_of_bounds="clip").fit(
-            probability[:, c], y == c, None if weights is None else weights[:, c]
-        )
+        IsotonicRegression(out_of_bounds="clip").fit(probability[:, c], y == c, of_class[c])
         for c in ([1] if n_classes == 2 else range(n_classes))
     ]
 
@@ -128,7 +124,7 @@ parts that were run first lack the latter.
 
 
 def measures(probability: np.ndarray, y: np.ndarray) -> list[float]:
-    """`MEASURES` of probabilities."""
+    """`MEASURES` of probabilities, which need not add to 1."""
     probability = probability / probability.sum(axis=1, keepdims=True)
     log_loss, clipped, brier, auc, accuracy = plain_measures(probability, y)
     return [log_loss, brier, auc, accuracy, *set_utilities(probability, y), clipped]
@@ -142,11 +138,8 @@ def plain_measures(probability: np.ndarray, y: np.ndarray) -> list[float]:
     own = probability[np.arange(len(y)), y]
     log_loss, clipped = (-np.mean(np.log(np.clip(own, least, 1))) for least in (1e-15, 1e-6))
     n_classes = probability.shape[1]
-    if n_classes == 2:
-        auc = roc_auc_score(y, probability[:, 1])
-    else:
-        present = [c for c in range(n_classes) if np.any(y == c)]
-        auc = np.mean([roc_auc_score(y == c, probability[:, c]) for c in present])
+    asked = [1] if n_classes == 2 else np.unique(y)
+    auc = np.mean([roc_auc_score(y == c, probability[:, c]) for c in asked])
     brier = np.mean(np.sum((probability - np.eye(n_classes)[y]) ** 2, axis=1))
     accuracy = np.mean(np.argmax(probability, axis=1) == y)
     return [round(float(value), 6) for value in (log_loss, clipped, brier, auc, accuracy)]
@@ -161,6 +154,11 @@ def set_utilities(predicted: np.ndarray, y: np.ndarray) -> list[float]:
             sets = np.asarray(ju.decisions.expected_utility_set(predicted, kind))
         found.append(round(float(ju.metrics.discounted_utility(sets, y, kind=kind)), 6))
     return found
+
+
+def clipped_loss(probability: np.ndarray, y: np.ndarray) -> float:
+    """The log loss that choices are made by."""
+    return float(-np.mean(np.log(np.clip(probability[np.arange(len(y)), y], LEAST, 1))))
 
 
 class _Given(ClassifierMixin, BaseEstimator):
@@ -182,9 +180,8 @@ class _Given(ClassifierMixin, BaseEstimator):
 
 def adaptive_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """Adaptive prediction sets (MAPIE), of three classes and more, calibrated on out-of-sample rows; none is empty."""
-    as_shares = lambda probs: probs / probs.sum(axis=1, keepdims=True)
-    given = _Given(own.shape[1]).fit(own)
-    return filled(mapie_sets(given, as_shares(own), own_y, as_shares(predicted), "aps"), predicted)
+    own_shares, shares = (probs / probs.sum(axis=1, keepdims=True) for probs in (own, predicted))
+    return filled(mapie_sets(_Given(own.shape[1]).fit(own), own_shares, own_y, shares, "aps"), predicted)
 
 
 def mapie_sets(model: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, score: str) -> np.ndarray:
@@ -192,8 +189,8 @@ def mapie_sets(model: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, sco
     from mapie.classification import SplitConformalClassifier
 
     settings = {"confidence_level": 0.9, "conformity_score": score, "prefit": True, "random_state": 0}
-    classifier = SplitConformalClassifier(model, **settings).conformalize(X, y)
-    return np.asarray(classifier.predict_set(X_test)[1][:, :, 0], bool)
+    _, sets = SplitConformalClassifier(model, **settings).conformalize(X, y).predict_set(X_test)
+    return np.asarray(sets[:, :, 0], bool)
 
 
 def conformal_sets(
@@ -221,12 +218,6 @@ def filled(sets: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     return np.where(sets.any(axis=1, keepdims=True), sets, best)
 
 
-# Tables of the study of learning, made of its cells: methods against each other over sets.
-
-LOSSES = ("log_loss", "log_loss_clipped", "brier")
-"""The measures that are better when smaller; gains in them are relative."""
-
-
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     """A row per (set, fold, method) with `MEASURES`, or as many of them as its cell has."""
     return method_rows(found, MEASURES)
@@ -234,21 +225,17 @@ def table(found: Mapping[Any, dict]) -> pd.DataFrame:
 
 def paired(frame: pd.DataFrame, first: str, second: str, measure: str) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Means over the folds that both have, a number per set."""
-    if measure not in frame:
-        return np.zeros(0), np.zeros(0), []
     by = frame.pivot_table(index=["set", "fold"], columns="method", values=measure)
-    if first not in by or second not in by:
-        return np.zeros(0), np.zeros(0), []
-    means = by[[first, second]].dropna().groupby("set").mean()
+    means = by.reindex(columns=[first, second]).dropna().groupby("set").mean()
     return means[first].to_numpy(), means[second].to_numpy(), list(means.index)
 
 
 def duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
-    """How the first did against the second."""
+    """How the first did against the second, by relative gains in losses; nothing where a method is missing."""
     a, b, _ = paired(frame, first, second, measure)
     if not len(a):
         return ""
-    is_loss = measure in LOSSES
+    is_loss = measure in ("log_loss", "log_loss_clipped", "brier")
     better, worse = (np.sum(a < b), np.sum(a > b)) if is_loss else (np.sum(a > b), np.sum(a < b))
     with np.errstate(invalid="ignore", divide="ignore"):  # no loss at all on either side is no gain
         gain = np.median(np.nan_to_num(1 - a / b) if is_loss else a - b)
@@ -267,11 +254,10 @@ def largest(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
 def how_many(found: Mapping[Any, dict]) -> str:
     """How many sets the cells are of, and how many of the five folds."""
     folds = pd.Series([cell.data for cell in found]).value_counts()
-    most = int(folds.max())
-    whole = int((folds == most).sum())
-    if whole == len(folds):
+    most, least, whole = folds.max(), folds.min(), (folds == folds.max()).sum()
+    if most == least:
         return f"{len(folds)} sets, {most} of 5 folds."
-    return f"{len(folds)} sets: {most} of 5 folds of {whole} of them, {int(folds.min())} of the others."
+    return f"{len(folds)} sets: {most} of 5 folds of {whole} of them, {least} of the others."
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -280,9 +266,6 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 # Venn-Abers predictors, exact and in O(n log n): isotonic regression with the new row in either class.
-
-Block = tuple[int, int]
-"""How many positives, and how many rows."""
 
 
 def venn_abers_pair(scores: np.ndarray, positive: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -296,10 +279,9 @@ def venn_abers_pair(scores: np.ndarray, positive: np.ndarray, new: np.ndarray) -
     levels, at = np.unique(scores, return_inverse=True)
     rows = np.bincount(at, minlength=len(levels)).tolist()
     positives = np.bincount(at[np.asarray(positive, bool)], minlength=len(levels)).tolist()
-    blocks = list(zip(positives, rows, strict=True))
+    places, blocks = levels.tolist(), list(zip(positives, rows, strict=True))
     before = _stacks(blocks)
     after = _stacks([(n - p, n) for p, n in reversed(blocks)])  # mirrored: ends of the list, of negatives
-    places = levels.tolist()
     asked, where = np.unique(new, return_inverse=True)
     found = [[_fitted(float(score), label, places, blocks, before, after) for score in asked] for label in (0, 1)]
     p0, p1 = np.asarray(found, float).reshape(2, -1)
@@ -318,8 +300,11 @@ def merged_pairs(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     return ones / (zeros + ones)
 
 
-def _stacks(blocks: list[Block]) -> list[tuple[int, int, int]]:
-    """The top block of the isotonic fit of each beginning, and how many blocks lie before it: where to read on."""
+def _stacks(blocks: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    """The top block of the isotonic fit of each beginning, and how many blocks lie before it: where to read on.
+
+    A block is how many positives there are, and how many rows.
+    """
     tops: list[tuple[int, int, int]] = []
     for end, (p, n) in enumerate(blocks):
         below = end

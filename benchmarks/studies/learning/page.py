@@ -44,27 +44,29 @@ GROUPS = {"other-sets": "On sets that nothing here was developed on", "developme
 
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
-    by_part = {part: {cell: record for cell, record in found.items() if cell.part == part} for part in TITLES}
-    sections = [_part(part, cells) for part, cells in by_part.items() if cells]
-    for part, make in (("instead", _instead), ("shrinkage", _shrinkage), ("noise", _noise)):
-        if any(cell.part == part for cell in found):
-            sections.append(make(found))
+    sections = [_part(part, cells) for part in TITLES if (cells := _cells_of(found, part))]
+    further = {"instead": _instead, "shrinkage": _shrinkage, "noise": _noise}
+    sections += [make(found) for part, make in further.items() if _cells_of(found, part)]
     return fill(TEMPLATE, sections="\n\n".join(sections))
+
+
+def _cells_of(found: Mapping[Any, dict], part: str) -> dict[Any, dict]:
+    return {cell: record for cell, record in found.items() if cell.part == part}
 
 
 def draw_gain(found: Mapping[Any, dict], path: Path) -> None:
     """Draw log losses of the first part as shares of the mean's, set by set, in the order of the pool's."""
-    frame = table({cell: record for cell, record in found.items() if cell.part == "other-sets"})
+    frame = table(_cells_of(found, "other-sets"))
     plt.rcParams.update({"svg.fonttype": "none", "font.size": 10})
     figure, ax = plt.subplots(figsize=(10, 3.4), layout="constrained")
     pool, mean, names = paired(frame, "pool", "mean", "log_loss_clipped")
-    order = np.argsort(pool / mean)
+    order, places = np.argsort(pool / mean), np.arange(len(names))
     ax.axhline(1, color="#5c5c5c", linewidth=1)
-    ax.vlines(np.arange(len(order)), (pool / mean)[order], 1, color="#0b5fa5", alpha=0.3, linewidth=2.5)
+    ax.vlines(places, (pool / mean)[order], 1, color="#0b5fa5", alpha=0.3, linewidth=2.5)
     for method, (label, marks) in DRAWN.items():
         own, mean, _ = paired(frame, method, "mean", "log_loss_clipped")
-        ax.scatter(np.arange(len(order)), (own / mean)[order], label=label, zorder=3, **marks)
-    ax.set_xticks(np.arange(len(order)), [names[i] for i in order], rotation=90)
+        ax.scatter(places, (own / mean)[order], label=label, zorder=3, **marks)
+    ax.set_xticks(places, [names[i] for i in order], rotation=90)
     ax.set(ylabel="log loss, of the mean's", ylim=(0, None))
     ax.annotate("the mean, as scikit-learn answers", (0, 1), (0, 4), textcoords="offset points", color="#5c5c5c")
     ax.legend(loc="lower right", frameon=False)
@@ -77,15 +79,11 @@ def draw_gain(found: Mapping[Any, dict], path: Path) -> None:
 def _part(part: str, found: Mapping[Any, dict]) -> str:
     frame = table(found)
     methods = [name for name in NAMES if name in set(frame["method"])]
-    references = ["mean", "P", "isotonic"]
-    losses = [
-        markdown(
-            [f"{title} of", *(f"against {name}" for name in references)],
-            [[f"`{m}`", *(duel(frame, m, r, measure) if m != r else "" for r in references)] for m in methods],
-        )
-        for measure, title in (("log_loss", "log loss"), ("log_loss_clipped", "log loss, clipped,"))
-        if measure in frame
-    ]
+    references, losses = ("mean", "P", "isotonic"), []
+    for measure, title in (("log_loss", "log loss"), ("log_loss_clipped", "log loss, clipped,")):
+        if measure in frame:
+            rows = [[f"`{m}`", *(duel(frame, m, r, measure) if m != r else "" for r in references)] for m in methods]
+            losses.append(markdown([f"{title} of", *(f"against {name}" for name in references)], rows))
     others = [m for m in MEASURES if not m.startswith("log_loss")]
     shown = [[f"`{m}`", *(duel(frame, m, "mean", k) for k in others)] for m in SHOWN if m in methods]
     worst = {name: largest(frame, name, "P", "log_loss") for name in ("pool", "blend", "selected")}
@@ -121,16 +119,14 @@ def beside(found: Mapping[Any, dict], further: str, part: str) -> dict[Any, dict
     Of a method that both have, those of `instead` are the other part's.
     """
     joined = {}
-    for cell, record in found.items():
-        other = found.get(cell._replace(part=part)) if cell.part == further else None
-        if other is not None:
+    for cell, record in _cells_of(found, further).items():
+        if other := found.get(cell._replace(part=part)):
             first, second = (record, other) if further == "instead" else (other, record)
             joined[cell] = {**record, "methods": first["methods"] | second["methods"]}
     return joined
 
 
 def _instead(found: Mapping[Any, dict]) -> str:
-    """What users would do instead of learning the combination."""
     groups = [_instead_group(title, of) for part, title in GROUPS.items() if (of := beside(found, "instead", part))]
     return fill(TEMPLATE, "instead", groups="\n\n".join(groups))
 
@@ -154,7 +150,6 @@ def _instead_group(title: str, joined: Mapping[Any, dict]) -> str:
 
 
 def _shrinkage(found: Mapping[Any, dict]) -> str:
-    """Hierarchical shrinkage."""
     titles = {"other-sets": "sets that nothing here was developed on", "development": "sets of development"}
     joined = {title: beside(found, "shrinkage", part) for part, title in titles.items()}
     groups = [_shrinkage_group(title, cells) for title, cells in joined.items() if cells]
@@ -177,14 +172,14 @@ def _shrinkage_group(title: str, joined: Mapping[Any, dict]) -> str:
 
 
 def _noise(found: Mapping[Any, dict]) -> str:
-    """What the pool's share of noisy labels costs and saves."""
-    found = {cell: record for cell, record in found.items() if cell.part == "noise"}
+    found = _cells_of(found, "noise")
     means = table(found).groupby(["set", "method"])["log_loss"].mean().unstack()[list(NOISE)]
     noise = pd.DataFrame([{"set": cell.data, **record["noise"]} for cell, record in found.items()])
     shares = noise.groupby("set")["pool"].mean()
     body = [
         [name, *(f"{value:.5f}" for value in means.loc[name]), f"{100 * shares[name]:.3f} %", f"{shares[name] / 2:.5f}"]
-        for name in [one for one in NOISE_SETS if one in means.index]
+        for name in NOISE_SETS
+        if name in means.index
     ]
     gain = 100 * (1 - means["pool"] / means["no noise"])
     helped, hurt = gain[gain > 0].sort_values(ascending=False), gain[gain <= 0].drop("mushroom", errors="ignore")

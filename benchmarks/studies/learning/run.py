@@ -43,9 +43,8 @@ N_TREES, N_FOLDS, MOST_ROWS = 200, 5, 4000
 PARTS = {"grown-out": 5, "leaves-of-four": 1, "extra-trees": 1, "whole-sample": 1, "random-trees": 1, "other-sets": 2,
          "development": 2, "instead": 2, "shrinkage": 2, "noise": 2}  # fmt: skip
 """The parts of the study, and how many of the five folds are run."""
-WITH_PEERS = ("grown-out",)
-N_PEER_FOLDS = 2
-"""Folds on which other models, and the learned rules that lose, are run too."""
+WITH_PEERS, N_PEER_FOLDS = "grown-out", 2
+"""The part, and of it the folds, on which other models, and the learned rules that lose, are run too."""
 STRENGTHS = (0.5, 1, 2, 3, 5, 8, 12, 20, 40, 80)
 """Values of s that sets are learned from."""
 OTHER_SETS = (
@@ -83,14 +82,13 @@ def run_cell(cell: Cell, data: Rows) -> dict:
         return run_shrinkage(_model(cell.part, cell.fold).fit(X, y), X, y, X_test, y_test)
     seconds: dict[str, float] = {}
     start = time.perf_counter()
-    forest, rows_of = _forest(cell, X, y)[1:]
+    forest, rows_of = _forest(cell, X, y)
     seconds["grow"] = time.perf_counter() - start
     if cell.part == "noise":
         return run_noise(rows_of, X_test, y_test)
     rows, seconds["rows"] = _timed(lambda: rows_of("inbag"))
-    has_both = cell.part not in ("whole-sample", "random-trees")
     wide = rows
-    if has_both:
+    if cell.part not in ("whole-sample", "random-trees"):
         wide, seconds["rows, both"] = _timed(lambda: rows_of("both"))
     own_y = np.asarray(rows.y)[: rows.n]
     own_mean = np.asarray(rows.answer(ju.Mean()).probability, float)
@@ -104,17 +102,16 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     found["P"] = calibrator(found["mean"])
     found["isotonic"] = methods.isotonic(own_mean, own_y)(found["mean"])
     found["fixed"] = probability(_best_fixed(rows, forest))
-    fits: dict[str, Any] = {}
     for name, rule in _learned(forest, wide, cell).items():
-        fits[name], seconds[name] = _timed(lambda rule=rule: ju.learning.fit_combiner(rule, wide).combiner)
-        found[name] = probability(fits[name])
+        fitted, seconds[name] = _timed(lambda rule=rule: ju.learning.fit_combiner(rule, wide).combiner)
+        found[name] = probability(fitted)
     blended, seconds["blend"] = _timed(lambda: ju.learning.stack_combiners(wide.default_candidates(), wide))
     found["blend"] = probability(blended.combiner)
     chosen = min(blended.losses, key=lambda name: blended.losses[name])  # as select_combiner does
     found["selected"] = probability(blended.combiner.rules[chosen])
-    if cell.part in WITH_PEERS and cell.fold == 0:
+    if cell.part == WITH_PEERS and cell.fold == 0:
         found |= _by_tree_and_leaf(rows, forest, X_test, seconds)
-    if cell.part in WITH_PEERS and cell.fold < N_PEER_FOLDS:
+    if cell.part == WITH_PEERS and cell.fold < N_PEER_FOLDS:
         found |= _peers(cell, X, y, X_test, seconds)
     sets = {name: methods.set_utilities(found[name], y_test) for name in ("mean", "P", "pool", "selected", "blend")}
     sets |= _sets(rows, own_mean, own_y, forest, found["mean"], X_test, y_test)
@@ -133,16 +130,15 @@ def _timed(make):
 
 
 def _forest(cell: Cell, X, y):
-    """(model or forest, forest, what makes out-of-sample rows of a kind of counts)."""
+    """(forest, what makes out-of-sample rows of a kind of counts)."""
     if cell.part == "random-trees":
         # Random decision trees take no missing values here: a value below all others.
         whole = np.where(np.isnan(X), np.nanmin(X, axis=0) - 1, X).astype(np.float32)
         forest = ju.grow_random_trees(jax.random.key(cell.fold), whole, y, n_trees=N_TREES, min_samples_leaf=4)
-        return forest, forest, lambda counts: ju.learning.oob_dataset(forest, whole, y)
+        return forest, lambda counts: ju.learning.oob_dataset(forest, whole, y)
     model = _model(cell.part, cell.fold).fit(X, y)
     source: Any = "cross_fit" if cell.part == "whole-sample" else "oob"
-    rows_of = lambda counts: ju.learning.oob_dataset(model, X, y, source=source, counts=counts)
-    return model, ju.from_sklearn(model), rows_of
+    return ju.from_sklearn(model), lambda counts: ju.learning.oob_dataset(model, X, y, source=source, counts=counts)
 
 
 def _model(part: str, fold: int):
@@ -153,19 +149,19 @@ def _model(part: str, fold: int):
 
 def _learned(forest: ju.Forest, rows: OobDataset, cell: Cell) -> dict[str, ju.Combiner]:
     prior = np.asarray(forest.prior, float)
-    pool: dict[str, ju.Combiner] = {"pool": ju.LearnedPool(prior, reads=rows.count_sets)}
-    if cell.part not in WITH_PEERS or cell.fold >= N_PEER_FOLDS:
+    pool = {"pool": ju.LearnedPool(prior, reads=rows.count_sets)}
+    if cell.part != WITH_PEERS or cell.fold >= N_PEER_FOLDS:
         return pool
     ones, zeros = np.ones(len(prior)), np.zeros(len(prior))
     m_estimate = lambda: ju.Mean(Partial(ju.scorers.m_estimate, m=1.0, prior=prior))
     evidence = ju.EvidenceAccumulation(prior, smoothing=1.0)
-    rules: dict[str, ju.Combiner] = {
+    return pool | {
         "m alone": m_estimate(),
         "m, scale, bias": ju.Calibrated(m_estimate(), scale=ones, bias=zeros),
         "evidence, scale, bias": ju.Calibrated(evidence, scale=1.0 / N_TREES * ones, bias=zeros, clip=0.0),
         "temperature": ju.Calibrated(ju.Mean(), clip=1e-3),
+        "pool, in-bag": ju.LearnedPool(prior),
     }
-    return pool | rules | {"pool, in-bag": ju.LearnedPool(prior)}
 
 
 def _best_fixed(rows: OobDataset, forest: ju.Forest) -> ju.Combiner:
@@ -181,7 +177,7 @@ def _by_tree_and_leaf(rows: OobDataset, forest: ju.Forest, X_test, seconds) -> d
     weighted = ju.Weighted(ju.Mean(), np.ones(forest.n_trees))
     rule = ju.Calibrated(weighted, scale=np.ones(n_classes), bias=np.zeros(n_classes), clip=1e-3)
     fitted, seconds["tree weights"] = _timed(lambda: ju.learning.fit_combiner(rule, rows, validation=0.2, n_steps=40))
-    leaves, seconds["leaf counts"] = _timed(lambda: fit_leaf_counts(ju.Mean(), rows, n_steps=40))
+    leaves, seconds["leaf counts"] = _timed(lambda: fit_leaf_counts(rows, n_steps=40))
     return {
         "tree weights": np.asarray(ju.bind(forest, fitted.combiner).probability(X_test), float),
         "leaf counts": np.asarray(ju.bind(leaves, ju.Mean()).probability(X_test), float),
@@ -206,11 +202,8 @@ def _peers(cell: Cell, X, y, X_test, seconds) -> dict[str, np.ndarray]:
 
 def _sets(rows: OobDataset, own_mean, own_y, forest, mean, X_test, y_test) -> dict[str, list[float]]:
     """Sets that are not made of probabilities and a utility: cautious forests with a learned s, conformal ones."""
-    found = {
-        "conformal 90 %": methods.set_utilities(
-            methods.filled(methods.conformal_sets(own_mean, own_y, mean, seed=0), mean), y_test
-        )
-    }
+    conformal = methods.filled(methods.conformal_sets(own_mean, own_y, mean, seed=0), mean)
+    found = {"conformal 90 %": methods.set_utilities(conformal, y_test)}
     if forest.n_classes > 2:  # of two classes these are the same sets
         found["conformal 90 %, adaptive"] = methods.set_utilities(methods.adaptive_sets(own_mean, own_y, mean), y_test)
     if forest.n_classes > MOST_PAIRED:

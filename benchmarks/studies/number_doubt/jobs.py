@@ -1,6 +1,5 @@
 """The jobs of the study: rows to be told from the rest, rows to label next, and coverage that is no longer kept."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -36,8 +35,8 @@ def doubts_of(model: Any, known: np.ndarray, X: np.ndarray, seed: int) -> dict[s
     """All doubts of rows, by a model and the rows that it knows."""
     moments, ends = model.predict_uncertainty(X), model.predict_interval(X, COVERAGE)
     found = {"epistemic": moments.epistemic, "aleatoric": moments.aleatoric, "std": moments.std}
-    found |= {"interval width": ends[:, 1] - ends[:, 0]}
-    found |= {"outside share": ju.outside_share(model.estimator_, X, rows=known)}
+    found["interval width"] = ends[:, 1] - ends[:, 0]
+    found["outside share"] = ju.outside_share(model.estimator_, X, rows=known)
     beside = doubts.beside(known, X, np.zeros(X.shape[1], bool), seed)
     return {name.rstrip("/"): np.asarray(values, float) for name, values in (found | beside).items()}
 
@@ -64,13 +63,11 @@ def run_rows(data: Rows, repeat: int) -> dict[str, Any]:
 
 
 def fitted(X: np.ndarray, y: np.ndarray, seed: int, **settings: Any) -> UncertainForestRegressor:
-    """A forest that says its doubt."""
     forest = RandomForestRegressor(N_TREES, min_samples_leaf=LEAF, random_state=seed)
     return UncertainForestRegressor(forest, random_state=seed, **settings).fit(X, y)
 
 
 def area(doubt: np.ndarray, positive: np.ndarray) -> float:
-    """AUROC."""
     return round(float(roc_auc_score(positive, doubt)), 4)
 
 
@@ -110,11 +107,9 @@ class Committee:
     def moments(self, X: np.ndarray, mask: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, epistemic and aleatoric variance of rows, by the trees in a mask."""
         leaves = self.model.apply(X)
-        trees = [one.tree_ for one in self.model.estimators_]
-        means, variances = (
-            np.stack([array(tree)[leaves[:, t]] for t, tree in enumerate(trees)], axis=1)
-            for array in (lambda tree: tree.value[:, 0, 0], lambda tree: np.maximum(tree.impurity, 0))  # of rounding
-        )
+        reached = [(one.tree_, leaves[:, t]) for t, one in enumerate(self.model.estimators_)]
+        means = np.stack([tree.value[at, 0, 0] for tree, at in reached], axis=1)
+        variances = np.stack([np.maximum(tree.impurity[at], 0) for tree, at in reached], axis=1)  # of rounding
         weight = np.ones(leaves.shape) if mask is None else mask.astype(float)
         weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1)
         mean = (weight * means).sum(axis=1)
@@ -171,18 +166,15 @@ def run_drift(data: Rows, repeat: int) -> dict[str, Any]:
     ends, law, mean = model.predict_interval(asked, COVERAGE), model.law_, model.predict(asked)
     deviation = law.deviation(model.moments_.answer(asked))
     column = asked[:, int(np.argmax(model.estimator_.feature_importances_))]
-    drifted = {"none": target, "mean": target + SHIFT * np.std(target - mean), "noise": mean + SCALE * (target - mean)}
-    drifted["mix"] = target
+    drifted = {"mean": target + SHIFT * np.std(target - mean), "noise": mean + SCALE * (target - mean)}
+    every, mix = np.arange(len(new)), np.flatnonzero(column >= np.median(column))
+    usual, altered = (_by_classifier(X, asked[rows], repeat) for rows in (every, mix))
     found: dict[str, Any] = {"told": {}, "rows": {}, "coverage": {}}
-    looks_of: dict[int, dict[int, float]] = {}
     for drift in DRIFTS:
-        y, rows = drifted[drift], np.arange(len(new))
-        if drift == "mix":
-            rows = np.flatnonzero(column >= np.median(column))
+        y = drifted.get(drift, target)
+        rows, looks = (mix, altered) if drift == "mix" else (every, usual)
         inside = ((ends[:, 0] <= y) & (y <= ends[:, 1]))[rows]
-        if len(rows) not in looks_of:
-            looks_of[len(rows)] = dict(_by_classifier(X, asked[rows], repeat))
-        found["told"][drift] = told(~inside, ((y - mean) / deviation)[rows], law.residuals, looks_of[len(rows)], rng)
+        found["told"][drift] = told(~inside, ((y - mean) / deviation)[rows], law.residuals, looks, rng)
         found["rows"][drift], found["coverage"][drift] = len(rows), round(float(inside.mean()), 4)
     return found
 
@@ -199,8 +191,8 @@ def log_evidence(misses: np.ndarray, n_ranked: int) -> np.ndarray:
     bet = betaln(k + 1, n - k + 1) - np.log(WORST - least)
     with np.errstate(divide="ignore"):
         bet += np.log(beta.cdf(WORST, k + 1, n - k + 1) - beta.cdf(least, k + 1, n - k + 1))
-    promise = n_ranked + 1 - held, held
-    return bet - betaln(promise[0] + k, promise[1] + n - k) + betaln(*promise)
+    missed = n_ranked + 1 - held
+    return bet - betaln(missed + k, held + n - k) + betaln(missed, held)
 
 
 def told(
@@ -237,12 +229,14 @@ def _first(alarm: np.ndarray) -> int | None:
     return int(np.argmax(alarm)) + 1 if alarm.any() else None
 
 
-def _by_classifier(X: np.ndarray, asked: np.ndarray, seed: int) -> Iterator[tuple[int, float]]:
+def _by_classifier(X: np.ndarray, asked: np.ndarray, seed: int) -> dict[int, float]:
     """The p-value at each look of rows that a forest tells, out of bag, from those of the fit."""
+    found = {}
     for n in (n for n in LOOKS if n <= len(asked)):
         rows, is_new = np.concatenate([X, asked[:n]]), np.arange(len(X) + n) >= len(X)
         forest = RandomForestClassifier(
             N_COMMITTEE, min_samples_leaf=LEAF, oob_score=True, class_weight="balanced", random_state=seed
         )
         score = forest.fit(rows, is_new).oob_decision_function_[:, 1]
-        yield n, float(mannwhitneyu(score[is_new], score[~is_new], alternative="greater").pvalue)
+        found[n] = float(mannwhitneyu(score[is_new], score[~is_new], alternative="greater").pvalue)
+    return found

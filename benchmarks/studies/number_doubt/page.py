@@ -22,16 +22,17 @@ Cells = Mapping[Any, dict]
 
 def page(found: Cells) -> str:
     """The text of the page."""
+    coverages = pd.DataFrame([record["coverage"] for _, record in of_part(found, "drift")]).mean()[list(jobs.DRIFTS)]
     return fill(
         TEMPLATE,
         counts=", ".join(f"{name} {len({data for data, _ in of_part(found, name)})}" for name in PARTS),
         minutes=round(sum(record["seconds"] for record in found.values()) / 60),
         expected=compared(found),
-        areas=lambda problem: " | ".join(best_in_bold([digits(value) for value in areas(found, problem).mean()])),
+        areas=lambda problem: " | ".join(best_in_bold(areas(found, problem).mean())),
         growth=lambda far: " | ".join(f"{value:.2f}" for value in growth(found).loc[int(far)]),
         labels=lambda strategy: " | ".join(labels_row(found, strategy)),
         told=lambda test: " | ".join(f"{share:.2f}" for share in told_shares(found, test)),
-        coverage=", ".join(f"{name} {digits(value)}" for name, value in coverages(found).items()),
+        coverage=", ".join(f"{name} {digits(value)}" for name, value in coverages.items()),
     )
 
 
@@ -57,9 +58,9 @@ def areas(found: Cells, problem: str) -> pd.DataFrame:
 
 def curves(found: Cells, measure: str) -> pd.DataFrame:
     """Areas under the curves of a measure by the number of labels, ``[problems strategies]``, random's being 1."""
-    at, width = MEASURES.index(measure), jobs.SIZES[-1] - jobs.SIZES[0]
+    at = MEASURES.index(measure)
     rows = [
-        {"data": data, "strategy": name, "value": np.trapezoid(np.array(curve)[:, at], jobs.SIZES) / width}
+        {"data": data, "strategy": name, "value": np.trapezoid(np.array(curve)[:, at], jobs.SIZES)}
         for data, record in of_part(found, "labels")
         for name, curve in record["curves"].items()
     ]
@@ -119,18 +120,7 @@ def labels_row(found: Cells, strategy: str) -> list[str]:
     return row
 
 
-def shares(found: Cells, drift: str, by: float = np.inf) -> pd.Series:
-    """The share of streams that each test tells within so many rows."""
-    return (streams(found, drift)[list(jobs.TESTS)] <= by).mean()
-
-
 def told_shares(found: Cells, test: str) -> list[float]:
-    """Streams that a test tells without drift, and by 200 rows and in all by drift."""
-    drifted = [shares(found, drift, by)[test] for drift in jobs.DRIFTS[1:] for by in (200, np.inf)]
-    return [shares(found, "none")[test], *drifted]
-
-
-def coverages(found: Cells) -> dict[str, float]:
-    """The mean coverage of streams by drift."""
-    of = [record["coverage"] for _, record in of_part(found, "drift")]
-    return {drift: float(np.mean([one[drift] for one in of])) for drift in jobs.DRIFTS}
+    """The share of streams that a test tells: without drift, and of each drift by 200 rows and in all."""
+    share = lambda drift, by=np.inf: (streams(found, drift)[test] <= by).mean()
+    return [share("none"), *(share(drift, by) for drift in jobs.DRIFTS[1:] for by in (200, np.inf))]

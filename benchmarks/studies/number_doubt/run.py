@@ -6,16 +6,14 @@
 (`benchmarks.cells`) is a problem, a part and a repeat.
 """
 
-import time
-import warnings
 from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.cells import Study, make_part
 from benchmarks.studies.boosted_numbers.methods import FRESH, rows_of
+from benchmarks.studies.doubt.jobs import run_job
 from benchmarks.studies.number_doubt.jobs import DRIFTS, SIZES, STRATEGIES, TESTS, run_drift, run_labels, run_rows
 from benchmarks.studies.number_doubt.page import page
 from benchmarks.studies.regression.problems import Rows
@@ -34,11 +32,8 @@ Cell = namedtuple("Cell", "data part repeat")
 
 def run_cell(cell: Cell, data: Rows) -> dict:
     """What `benchmarks.studies.number_doubt.jobs` finds, and "seconds", processor time."""
-    start = time.process_time()
-    with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore")
-        found = JOBS[cell.part][0](data, cell.repeat)
-    return found | {"seconds": round(time.process_time() - start, 1)}
+    found, seconds = run_job(JOBS[cell.part][0], data, cell.repeat)
+    return found | {"seconds": seconds}
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:

@@ -1,6 +1,6 @@
 """The page of the study of regression: tables and verdicts made of its cells."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,7 @@ def page(found: Mapping[Any, dict]) -> str:
 def _methods(frame: pd.DataFrame) -> list[list[str]]:
     score, loss = ratios(frame, "score"), ratios(frame, "loss")
     first = frame[frame["trees"] == frame["trees"].min()]
-    mean: Callable[[str, str], str] = lambda name, what: digits(frame[frame["method"] == name][what].mean())
+    mean = lambda name, what: digits(frame[frame["method"] == name][what].mean())
     rows = []
     for name in (one for one in METHODS if one in score):
         own = score[name].dropna()

@@ -21,10 +21,7 @@ from benchmarks.studies.regression.problems import PROBLEMS, Rows, rows_of
 N_FOLDS, LEAVES, TREES = 5, (1, 5), (100, 500)
 TAKES = "25 problems, 500 cells"
 RESULTS = Path(__file__).parent
-
-
 Cell = namedtuple("Cell", "data leaf trees fold")
-"""One fold of a problem, for a forest."""
 
 
 def run_cell(cell: Cell, data: Rows) -> dict:

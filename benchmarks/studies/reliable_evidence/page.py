@@ -33,7 +33,7 @@ def page(found: Mapping[Any, dict], beyond: Mapping[str, Mapping[Any, dict]]) ->
     """The text of the page; ``beyond`` holds the cells of the further parts."""
     frame = table(found)
     frames = {part: table(cells) for part, cells in beyond.items() if cells}
-    inbag = pd.concat([frame, *(frames[part] for part in ("classes",) if part in frames)])
+    inbag = pd.concat([frame, *(of for part, of in frames.items() if part == "classes")])
 
     def won(name: str, other: str, measure: str) -> str:
         row = against(by_set(frame, measure, 16), other, larger=measure != "brier").loc[name]
@@ -53,6 +53,7 @@ def page(found: Mapping[Any, dict], beyond: Mapping[str, Mapping[Any, dict]]) ->
 def _further(part: str, frame: pd.DataFrame, inbag: pd.DataFrame) -> str:
     """The section of a further part; ``inbag`` has the in-bag counts of all sets."""
     is_help, is_preferred = helps(frame)
+    rows = [[title, *row] for measure, title in TITLES.items() for row in _rows(frame, measure, (*SHOWN, NATIVE))]
     return fill(
         TEMPLATE,
         part,
@@ -61,9 +62,7 @@ def _further(part: str, frame: pd.DataFrame, inbag: pd.DataFrame) -> str:
         preferred="" if is_preferred else "not ",
         where=lambda name, other: _listed(frame, [name], other, named=False),
         doubts=doubts(frame),
-        table=text_table(
-            ["measure", *HEAD], [[TITLES[m], *row] for m in TITLES for row in _rows(frame, m, (*SHOWN, NATIVE))]
-        ),
+        table=text_table(["measure", *HEAD], rows),
         against_inbag=_against_inbag(frame, inbag) if part == "oob" else "",
     )
 
@@ -104,16 +103,13 @@ def _listed(frame: pd.DataFrame, names: list[str], other: str, *, named: bool = 
 
 def doubts(frame: pd.DataFrame) -> dict[str, int]:
     """In how many of rule × leaf size × doubt rejection by the doubt is told to be better, or worse, than by score."""
-    found = {"better": 0, "worse": 0, "all": 0}
+    tests = []
     for leaf_size in LEAF_SIZES:
         own = by_set(frame, "score", leaf_size)
-        for part in REJECTED_BY[1:]:
-            rows = against(by_set(frame, part, leaf_size)[list(own)], own)
-            is_told = rows["p"] < LEVEL
-            found["better"] += int((is_told & (rows["won"] > rows["lost"])).sum())
-            found["worse"] += int((is_told & (rows["won"] < rows["lost"])).sum())
-            found["all"] += len(rows)
-    return found
+        tests += [against(by_set(frame, part, leaf_size)[list(own)], own) for part in REJECTED_BY[1:]]
+    rows = pd.concat(tests)
+    apart = (rows["won"] - rows["lost"])[rows["p"] < LEVEL]
+    return {"better": int((apart > 0).sum()), "worse": int((apart < 0).sum()), "all": len(rows)}
 
 
 def helps(frame: pd.DataFrame) -> tuple[bool, bool]:
@@ -124,10 +120,8 @@ def helps(frame: pd.DataFrame) -> tuple[bool, bool]:
     as well, and the Brier score is not worse than the mean's.
     """
     deciding, others = ("accuracy", "auc"), ("evidence", "probability", "dempster-p")
-    words = {
-        other: {of[1:3]: of[0] for of in told(frame, "evidence-reliable", other, (*deciding, "brier"))}
-        for other in others
-    }
+    words_of = lambda other: told(frame, "evidence-reliable", other, (*deciding, "brier"))
+    words = {other: {of[1:3]: of[0] for of in words_of(other)} for other in others}
     where = {key: word for key, word in words["evidence"].items() if key[0] in deciding}
     is_help = "better" in where.values() and "worse" not in where.values()
     is_preferred = any(

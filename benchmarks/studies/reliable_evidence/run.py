@@ -51,10 +51,7 @@ KINDS = {
 LEAF_SIZES, N_FOLDS, N_RUN, N_TREES, SMOOTHING = (1, 4, 16), 5, 2, 100, 0.1
 TAKES = "35 data sets, 1254 forests"
 RESULTS = Path(__file__).parent
-
-
 Cell = namedtuple("Cell", "data forest leaf_size fold")
-"""A forest on one fold of a set."""
 
 
 class Answers(NamedTuple):
@@ -90,18 +87,16 @@ def run_cell(cell: Cell, data: compare.Table, part: str) -> dict:
 
 def leaf_counts(model: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, n_classes: int, *, is_oob: bool):
     """``[rows trees classes]``: whole numbers, of the bag that grew each tree or of the rows outside of it."""
-    reached, found = model.apply(X_test), []
-    outside, own = (ju.counting.oob_mask(model, len(y)), model.apply(X)) if is_oob else (None, None)
-    for t, tree in enumerate(model.estimators_):
-        nodes = tree.tree_
-        if outside is None:
-            counts = np.rint(nodes.value[:, 0, :] * nodes.weighted_n_node_samples[:, None])
-        else:
-            rows = outside[:, t]
-            at = own[rows, t] * n_classes + y[rows]
-            counts = np.bincount(at, minlength=nodes.node_count * n_classes).reshape(-1, n_classes)
-        found.append(counts[reached[:, t]])
-    return np.stack(found, axis=1)
+    trees = [tree.tree_ for tree in model.estimators_]
+    if is_oob:
+        codes, outside = model.apply(X) * n_classes + y[:, None], ju.counting.oob_mask(model, len(y))
+        counts = [
+            np.bincount(codes[outside[:, t], t], minlength=nodes.node_count * n_classes).reshape(-1, n_classes)
+            for t, nodes in enumerate(trees)
+        ]
+    else:
+        counts = [np.rint(nodes.value[:, 0] * nodes.weighted_n_node_samples[:, None]) for nodes in trees]
+    return np.stack([of[leaves] for of, leaves in zip(counts, model.apply(X_test).T, strict=True)], axis=1)
 
 
 def answered(counts: np.ndarray, prior: np.ndarray) -> tuple[dict[str, Answers], np.ndarray]:
@@ -109,17 +104,18 @@ def answered(counts: np.ndarray, prior: np.ndarray) -> tuple[dict[str, Answers],
     own, total = counts.astype(np.int64), counts.sum(axis=-1).astype(np.int64)
     n_classes = len(prior)
     asked = [1] if n_classes == 2 else range(n_classes)
-    codes = np.stack([total * (total.max() + 1) + own[:, :, c] for c in asked])
+    most = total.max() + 1
+    codes = np.stack([total * most + own[:, :, c] for c in asked])
     distinct, at = np.unique(codes, return_inverse=True)
     at = at.reshape(codes.shape)
-    n, w = np.divmod(distinct, total.max() + 1)
+    n, w = np.divmod(distinct, most)
     pairs = jnp.asarray(_padded(np.stack([n - w, w], axis=-1)), float)
     rules = [rules_of(jnp.asarray([1 - prior[c], prior[c]])) for c in asked]
     answers = {name: _against_rest([one[name] for one in rules], pairs, at) for name in NAMES}
     if n_classes > 2:  # as the library has it for any number of classes
         answers[NATIVE] = _native(own, total, prior)
     split = ju.UncertaintyDecomposition("plausibility")
-    doubts = [_finished(split, _lifted(split, pairs), places) for places in at]
+    doubts = [_answer(split, pairs, places) for places in at]
     return answers, np.stack([np.stack([one.epistemic, one.aleatoric], axis=-1) for one in doubts])
 
 
@@ -129,29 +125,20 @@ def _padded(part: np.ndarray) -> np.ndarray:
     return np.concatenate([part, np.zeros((size - len(part), *part.shape[1:]), part.dtype)])
 
 
-@jax.jit
-def _lift(rule: Any, pairs: jax.Array) -> Any:
-    return rule.lift(pairs)
+_lift = jax.jit(lambda rule, pairs: rule.lift(pairs))
+_finish = jax.jit(lambda rule, merged: rule.finish(merged))
 
 
-@jax.jit
-def _finish(rule: Any, merged: Any) -> Any:
-    return rule.finish(merged)
-
-
-def _lifted(rule: ju.Combiner, pairs: jax.Array) -> Any:
-    return jax.tree.map(partial(np.asarray, dtype=float), _lift(rule, pairs))
-
-
-def _finished(rule: Any, lifted: Any, at: np.ndarray) -> Any:
-    """The answer to leaves ``at [rows trees]`` of the table: all of these rules add."""
+def _answer(rule: Any, pairs: jax.Array, at: np.ndarray) -> Any:
+    """A rule's answer to leaves ``at [rows trees]`` of a table of pairs: all of these rules add."""
+    lifted = jax.tree.map(partial(np.asarray, dtype=float), _lift(rule, pairs))
     merge = lambda part: _padded(part[at].sum(axis=1)) if part.ndim else part * at.shape[1]
     found = _finish(rule, jax.tree.map(lambda part: jnp.asarray(merge(part), float), lifted))
     return jax.tree.map(lambda part: np.asarray(part)[: len(at)], found)
 
 
 def _against_rest(rules: list[ju.Combiner], pairs: jax.Array, at: np.ndarray) -> Answers:
-    found = [_finished(rule, _lifted(rule, pairs), places) for rule, places in zip(rules, at, strict=True)]
+    found = [_answer(rule, pairs, places) for rule, places in zip(rules, at, strict=True)]
     if len(found) == 1:
         return Answers(np.asarray(found[0].class_scores), np.asarray(found[0].probability, float))
     scores = np.stack([one.class_scores[:, 1] - one.class_scores[:, 0] for one in found], axis=-1)

@@ -30,10 +30,7 @@ N_TREES, N_FOLDS, LEAVES, K = 100, 5, (1, 4, 16), 5
 METHODS = ("probability", "largest", "RF-ICE", "conformity", "laplace", "confidence", "pool")
 """The methods; ``page.md`` says what they are."""
 BASELINE = "probability"
-
-
 Cell = namedtuple("Cell", "data leaf fold")
-"""A forest on a fold of a set."""
 
 
 class Bags(NamedTuple):
@@ -50,16 +47,13 @@ def run_cell(cell: Cell, data: compare.Table) -> dict:
     model = RandomForestClassifier(N_TREES, min_samples_leaf=cell.leaf, random_state=cell.fold, oob_score=True)
     X, y, X_test, y_test = X[train], y[train], X[test], y[test]
     model.fit(X, y)
-    forest, found = ju.from_sklearn(model), {}
-    mean = model.predict_proba(X_test)
+    forest, mean = ju.from_sklearn(model), model.predict_proba(X_test)
     answers = mean.argmax(axis=1)
-    bags = bags_of(model, X)
-    near = proximities(bags, model.apply(X_test))
+    near = proximities(bags_of(model, X), model.apply(X_test))
     own = np.nan_to_num(model.oob_decision_function_).argmax(axis=1) == y
-    found["probability"] = _margin(mean), answers
-    found["largest"] = mean.max(axis=1), answers
-    found["RF-ICE"] = near @ own, answers
-    found["conformity"] = conformity(near, y, answers), answers
+    orders = {"probability": _margin(mean), "largest": mean.max(axis=1), "RF-ICE": near @ own}
+    orders["conformity"] = conformity(near, y, answers)
+    found = {name: (order, answers) for name, order in orders.items()}
     for name in ("laplace", *(["confidence"] if forest.n_classes == 2 else [])):
         rule = combiner_by_name(name, prior=forest.prior, n_samples=forest.n_samples)
         scores = np.asarray(ju.bind(forest, rule)(X_test), float)
@@ -128,15 +122,13 @@ def abstaining_section(found: Mapping[Cell, dict]) -> str:
         for method, area in record["methods"].items()
     ]
     frame = pd.DataFrame(rows)
-    head = ["", *(f"{words}, {leaf}" for words in ("two classes", "more") for leaf in LEAVES)]
-    body = []
-    for method in METHODS:
-        line = [f"*{method}*"]
-        for two in (True, False):
-            for leaf in LEAVES:
-                here = frame[(frame["leaf"] == leaf) & ((frame["classes"] == 2) == two)]
-                line.append(_against(here.pivot_table(index="set", columns="method", values="area"), method))
-        body.append(line)
+    areas = {}
+    for words, kind in (("two classes", frame["classes"] == 2), ("more", frame["classes"] > 2)):
+        for leaf in LEAVES:
+            here = frame[kind & (frame["leaf"] == leaf)]
+            areas[f"{words}, {leaf}"] = here.pivot_table(index="set", columns="method", values="area")
+    head = ["", *areas]
+    body = [[f"*{method}*", *(_against(of, method) for of in areas.values())] for method in METHODS]
     return fill(TEMPLATE, "abstaining", k=K, table=table(head, body))
 
 

@@ -140,8 +140,8 @@ def _together(rows: pd.DataFrame) -> str:
             counts, leaf_size, rule = values.columns[i]
             gain = sign * (values.iloc[:, i] - usual)
             won = f"{(gain > 0).sum()}:{(gain < 0).sum()}"
-            cells = [f"{ranks[i]:.0f}", f"`{rule}`", COUNTS[counts], str(leaf_size), won, f"{gain.median():+.4f}"]
-            lines.append([aim, *cells])
+            cells = [f"`{rule}`", COUNTS[counts], str(leaf_size), won, f"{gain.median():+.4f}"]
+            lines.append([aim, f"{ranks[i]:.0f}", *cells])
     return table(["purpose", "rank", "rule", "counts", "least leaf", "better:worse", "gain"], lines)
 
 
@@ -151,11 +151,11 @@ def _whose_counts(rows: pd.DataFrame) -> str:
     for leaf_size in sorted(rows["leaf_size"].unique()):
         inbag = {measure: by_set(rows, measure, "inbag", leaf_size) for measure in ("auc", "brier")}
         for rule in inbag["auc"].columns:
-            cells = []
-            for measure in ("auc", "brier"):
-                for counts in ("oob", "held_out"):
-                    change = by_set(rows, measure, counts, leaf_size)[rule] - inbag[measure][rule]
-                    cells.append(f"{change.median():+.4f}")
-            lines.append([str(leaf_size), f"`{rule}`", *cells])
+            changes = (
+                by_set(rows, measure, counts, leaf_size)[rule] - inbag[measure][rule]
+                for measure in ("auc", "brier")
+                for counts in ("oob", "held_out")
+            )
+            lines.append([str(leaf_size), f"`{rule}`", *(f"{change.median():+.4f}" for change in changes)])
     names = ["AUC, out-of-bag", "AUC, held-out", "Brier, out-of-bag", "Brier, held-out"]
     return table(["least leaf", "rule", *names], lines)

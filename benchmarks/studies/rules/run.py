@@ -35,7 +35,6 @@ SETS = (
 COUNTS = ("inbag", "oob", "held_out")
 FIXED = tuple(name for name, rule in compare.COMPARED_COMBINERS.items() if not (rule.learns or rule.is_model))
 """Learned rules have a study of their own: `benchmarks.studies.learning`."""
-PARTS = ("rules", "abstaining")
 TAKES = "35 data sets, two kinds of forests, three kinds of counts; hours"
 RESULTS = Path(__file__).parent
 
@@ -47,8 +46,7 @@ def settings(counts: str) -> compare.Settings:
 
 def table(data: DataSet) -> compare.Table:
     """A data set for `jaxunc.compare`: nominal values as ranks of their levels, as in `jaxunc compare`."""
-    sizes = np.bincount(data.y)
-    kept = sizes >= 5
+    kept = np.bincount(data.y) >= 5
     rows = kept[data.y]
     y = (np.cumsum(kept) - 1)[data.y[rows]]
     labels = tuple(label for label, keep in zip(data.class_labels, kept, strict=True) if keep)
@@ -70,7 +68,7 @@ STUDY = Study(str(__doc__), RESULTS, {"abstaining": ABSTAINING})
 
 def options() -> ArgumentParser:
     """What the study takes."""
-    found = study_options(__doc__, RESULTS, SETS, PARTS)
+    found = study_options(__doc__, RESULTS, SETS, ("rules", "abstaining"))
     found.add_argument("--work", default="benchmarks/work/rules", help="folder that keeps what has been run")
     return found
 
@@ -103,10 +101,9 @@ def write(everything: pd.DataFrame, folder: Path) -> None:
         "columns": [*keys, *compare.COMPARED_MEASURES],
     }
     lines = ",\n".join(json.dumps(row) for row in rows)
+    text = json.dumps(head, indent=1).removesuffix("\n}") + f',\n "rows": [\n{lines}\n]}}\n'
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "rules.json").write_text(
-        json.dumps(head, indent=1).removesuffix("\n}") + f',\n "rows": [\n{lines}\n]}}\n', encoding="utf-8"
-    )
+    (folder / "rules.json").write_text(text, encoding="utf-8")
 
 
 def write_page(out: Path) -> None:

@@ -69,6 +69,7 @@ def likelihood_section(everything: pd.DataFrame) -> str:
     keeping = [name for name in NEW if keeps(frame, name)]
     most = str(ranks.loc[keeping, "u80"].idxmax()) if keeping else ""
     so = "" if any(passed[key] for key in ("u65", "u80", "class")) else "\n\n" + fill(TEMPLATE, "no recommendation")
+    methods = (*BESIDE, *(name for kind in LIKELIHOODS for name in NAMES if name.startswith(kind)))
     return fill(
         TEMPLATE,
         "likelihood",
@@ -79,11 +80,7 @@ def likelihood_section(everything: pd.DataFrame) -> str:
         n_keeping=len(keeping),
         best_keeping=f" The best of these by mean u80, `{most}`: {duel(frame, most, COVERS, 'u80')}." if most else "",
         so=so,
-        medians=medians(
-            frame,
-            "### Medians, {}",
-            (*BESIDE, *(name for kind in LIKELIHOODS for name in NAMES if name.startswith(kind))),
-        ),
+        medians=medians(frame, "### Medians, {}", methods),
         against=_against(frame),
     )
 
@@ -136,11 +133,16 @@ def _against(frame: pd.DataFrame) -> str:
 
 def vote_section(found: Mapping[Any, dict]) -> str:
     """Of all cells that have learned votes; empty if none has."""
-    cells = vote_cells(found)
+    cells = {}
+    for cell, record in found.items():
+        if own := record.get("learned_vote"):
+            cells[cell] = joined(record, own) | {"numbers": own["numbers"], "learning": own["learning"]}
     if not cells:
         return ""
     frame = table(cells)
-    helps = [helping(frame, against) for against in (0, 1)]
+    # Those that are told better than their first rival, and than their second.
+    pairs = ({name: (rivals(name)[at], rivals(name)[2]) for name in LEARNED_VOTES} for at in (0, 1))
+    helps = [_better(frame, of) for of in pairs]
     learning = [record["learning"] for record in cells.values()]
 
     def numbers(name: str, names: set) -> list[str]:
@@ -171,25 +173,10 @@ def vote_section(found: Mapping[Any, dict]) -> str:
     return "\n\n".join(filter(None, [section, steps_section(cells)]))
 
 
-def vote_cells(found: Mapping[Any, dict]) -> dict[Any, dict]:
-    """The cells that have learned votes, these among their methods."""
-    cells = {}
-    for cell, record in found.items():
-        if "learned_vote" in record:
-            own = record["learned_vote"]
-            cells[cell] = joined(record, own) | {"numbers": own["numbers"], "learning": own["learning"]}
-    return cells
-
-
 def rivals(name: str) -> tuple[str, str, str]:
     """The cautious forest with chosen s, the sets of highest expected utility, and the utility they are compared by."""
     counts, utility = next((c, f"u{u}") for c in COUNTS for u in UTILITIES if name.endswith(f"{c}, for u{u}"))
     return f"{KINDS[0]}, {counts}, for {utility}", f"{utility}, learned", utility
-
-
-def helping(frame: pd.DataFrame, against: int) -> list[str]:
-    """Learned votes that are told better than their first (0) or second (1) rival."""
-    return _better(frame, {name: (rivals(name)[against], rivals(name)[2]) for name in LEARNED_VOTES})
 
 
 def _vote_duels(frame: pd.DataFrame, helps: Sequence[Sequence[str]]) -> str:
@@ -198,42 +185,42 @@ def _vote_duels(frame: pd.DataFrame, helps: Sequence[Sequence[str]]) -> str:
         chosen, best, utility = rivals(name)
         better = ["yes" if name in of else "no" for of in helps]
         beside = [duel(frame, name, chosen, measure) for measure in ("worst_class", "size")]
-        rows.append(
-            [name, duel(frame, name, chosen, utility), better[0], *beside, duel(frame, name, best, utility), better[1]]
-        )
+        first, second = (duel(frame, name, rival, utility) for rival in (chosen, best))
+        rows.append([name, first, better[0], *beside, second, better[1]])
     head = ["", "utility", "told better", "worst class", "mean size", "highest expected utility", "told better"]
     return text_table(head, rows)
 
 
-def masses_alone(cells: Mapping[Any, dict], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Gains of a forest's exact learned vote where its s compares whole counts as the chosen s does; their classes.
-
-    Nothing but the masses then differs.
-    """
-    chosen, _, utility = rivals(name)
-    same = [one for one in cells.values() if ceil(one["numbers"][name][0]) == one["numbers"][chosen][0]]
-    worth = lambda one, method: measures([one["sets"][method]])[utility]
-    gains = [round(worth(one, name) - worth(one, chosen), 9) for one in same]
-    return np.array(gains), np.array([one["rows"][2] for one in same])
-
-
 def _of_masses(cells: Mapping[Any, dict]) -> str:
+    """Gains of forests' exact learned votes whose s compares whole counts as the chosen s does: only masses differ."""
     body = []
     for name in LEARNED_VOTES:
-        if name.startswith(KINDS[1] + ","):
-            gains, n_classes = masses_alone(cells, name)
-            parts = (gains[n_classes == 2], gains[n_classes > 2])
-            body.append([name, *(f"{np.sum(p > 0)}:{np.sum(p < 0)} of {len(p)}" for p in parts)])
+        if not name.startswith(KINDS[1] + ","):
+            continue
+        chosen, _, utility = rivals(name)
+        gains: dict[bool, list[float]] = {True: [], False: []}
+        for one in cells.values():
+            if ceil(one["numbers"][name][0]) == one["numbers"][chosen][0]:
+                own, other = (measures([one["sets"][method]])[utility] for method in (name, chosen))
+                gains[one["rows"][2] == 2].append(round(own - other, 9))
+        parts = map(np.array, gains.values())
+        body.append([name, *(f"{np.sum(p > 0)}:{np.sum(p < 0)} of {len(p)}" for p in parts)])
     return text_table(["", "two classes", "three and more"], body)
 
 
 def steps_section(cells: Mapping[Any, dict]) -> str:
     """Of cells with learned votes, those that have the steps too; empty if none has."""
-    cells = with_steps(cells)
+    cells = {
+        cell: joined(record, record["vote_steps"], "sets", "seconds", "numbers")
+        for cell, record in cells.items()
+        if "vote_steps" in record
+    }
     if not cells:
         return ""
     frame = table(cells)
-    steps = told_better(frame)
+    duels = [(_name(at + 1, *where), _name(at, *where), f"u{where[1]}") for where in WHERE for at in range(3)]
+    words = told(frame, duels)
+    steps = {where: words[3 * at : 3 * at + 3] for at, where in enumerate(WHERE)}
     rows = [
         [f"{counts}, for u{utility}"]
         + [part for at in range(3) for part in (_duel(frame, at, at + 1, counts, utility), steps[counts, utility][at])]
@@ -260,22 +247,6 @@ def steps_section(cells: Mapping[Any, dict]) -> str:
         duels=text_table(head, rows),
         medians=medians(frame, "Medians, {}:", methods, columns=OF_VOTES[:5], further=(["s"], strength)),
     )
-
-
-def with_steps(cells: Mapping[Any, dict]) -> dict[Any, dict]:
-    """The cells that have the steps, these among their methods."""
-    return {
-        cell: joined(record, record["vote_steps"], "sets", "seconds", "numbers")
-        for cell, record in cells.items()
-        if "vote_steps" in record
-    }
-
-
-def told_better(frame: pd.DataFrame) -> dict[tuple[str, int], list[str]]:
-    """Of each step whether it is `told` better or worse than the one before."""
-    steps = [(_name(at + 1, *where), _name(at, *where), f"u{where[1]}") for where in WHERE for at in range(3)]
-    words = told(frame, steps)
-    return {where: words[3 * at : 3 * at + 3] for at, where in enumerate(WHERE)}
 
 
 def _name(at: int, counts: str, utility: int) -> str:

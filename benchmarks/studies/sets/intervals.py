@@ -61,9 +61,10 @@ class Decalibrated(NamedTuple):
     def __call__(self, probability: np.ndarray, at: int) -> tuple[np.ndarray, np.ndarray]:
         """The intervals of other rows for one of the alphas: of each class as its own logit moves."""
         logits = self.scale * _logs(probability) + self.bias
+        classes = np.eye(logits.shape[1])
+        moved = lambda c, shift: softmax(logits + shift * classes[c], axis=1)[:, c]
         lower, upper = (
-            np.stack([_moved(logits, c, shift) for c, shift in enumerate(self.shifts[at, :, end])], axis=-1)
-            for end in range(2)
+            np.stack([moved(c, shift) for c, shift in enumerate(shifts)], axis=-1) for shifts in self.shifts[at].T
         )
         return lower, np.maximum(lower, upper)
 
@@ -103,12 +104,6 @@ def _bounds(logits: np.ndarray, is_own: np.ndarray, c: int, nats: np.ndarray) ->
             near, far = np.where(is_in, middle, near), np.where(is_in, far, middle)
         ends.append(near)
     return np.stack(ends, axis=-1)
-
-
-def _moved(logits: np.ndarray, c: int, shift: float) -> np.ndarray:
-    moved = logits.copy()
-    moved[:, c] += shift
-    return softmax(moved, axis=1)[:, c]
 
 
 def _logs(probability: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from benchmarks.studies.sets.intervals import decalibrate, dirichlet_lower, dominating, profile_lower
-from benchmarks.studies.sets.methods import N_TREES, PROMISE, Sets, answer_of
+from benchmarks.studies.sets.methods import N_TREES, PROMISE, WORTH, Sets, answer_of
 from jaxunc.counting import oob_mask
 
 ALPHAS = (0.99, 0.95, 0.8, 0.6, 0.4, 0.15, 0.05, 0.01, 0.001)
@@ -29,7 +29,6 @@ KINDS = (
     "decalibrated, learned", "plausible forests",
 )  # fmt: skip
 NAMES = tuple(f"{kind}, {how}" for kind in KINDS for how in CHOICES if "intervals" not in kind or how in CHOICES[1:])
-"""All methods."""
 
 
 class Kind(NamedTuple):
@@ -93,7 +92,7 @@ def chosen(own: list[np.ndarray], y: np.ndarray, how: str) -> int:
     if how == "by class":
         covered = [min(sets[y == c, c].mean() for c in np.unique(y)) >= PROMISE for sets in own]
         return int(np.argmax(covered)) if any(covered) else len(own) - 1
-    linear, square = {"by u65": (1.6, 0.6), "by u80": (2.2, 1.2)}[how]
+    linear, square = WORTH[how.removeprefix("by ")]
     sizes = [sets.sum(axis=1) for sets in own]
     right = [sets[np.arange(len(y)), y] for sets in own]
     worth = [np.mean(r * (linear / k - square / k**2)) for r, k in zip(right, sizes, strict=True)]
@@ -110,7 +109,7 @@ def as_arrays(model: RandomForestClassifier, X: np.ndarray, y: np.ndarray) -> Gr
     counts = {"in-bag": np.rint(np.concatenate(bags)), "oob": outside.reshape(-1, n_classes).astype(float)}
     kept = mask.any(axis=1)
     at, y, mask = at[kept], y[kept], mask[kept]
-    own = {"in-bag": counts["in-bag"][at], "oob": counts["oob"][at]}
+    own = {name: of[at] for name, of in counts.items()}
     own["oob"] -= mask[..., None] * np.eye(n_classes)[y][:, None]
     return Grown(model, start[:-1], counts, y, own, mask)
 
@@ -119,10 +118,10 @@ def bounds(counts: np.ndarray, lower_of: Callable[..., np.ndarray], number: floa
     """The bounds of every class; an empty leaf has 0 and 1. Each distinct pair of counts is computed once."""
     total = np.broadcast_to(counts.sum(axis=-1, keepdims=True), counts.shape)
     most = total.max() + 1
-    pairs, at = np.unique(np.concatenate([(total * most + counts).ravel(), (total * most + total - counts).ravel()]),
-                          return_inverse=True)  # fmt: skip
+    both = np.stack([total * most + counts, total * most + total - counts])
+    pairs, at = np.unique(both.ravel(), return_inverse=True)
     size, own = np.divmod(pairs, most)
-    below = lower_of(own, size - own, number)[at].reshape(2, *counts.shape)
+    below = lower_of(own, size - own, number)[at].reshape(both.shape)
     return below[0], 1 - below[1]
 
 

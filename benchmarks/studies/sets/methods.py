@@ -134,11 +134,8 @@ LEVEL = 0.05
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     """A row per (set, method): measures of both folds' test rows together."""
-    per_row = {
-        cell: {"ms": {name: 1e6 * seconds / record["rows"][1] for name, seconds in record["seconds"].items()}}
-        for cell, record in found.items()
-    }
-    ms = together(per_row, "ms")
+    per_row = lambda record: {name: 1e6 * seconds / record["rows"][1] for name, seconds in record["seconds"].items()}
+    ms = together({cell: {"ms": per_row(record)} for cell, record in found.items()}, "ms")
     rows = [
         {"set": data, "method": name, **measures(parts), "ms": float(np.mean(ms[data, name]))}
         for (data, name), parts in together(found, "sets").items()
@@ -156,15 +153,12 @@ def measures(parts: list[dict]) -> dict[str, Any]:
     n, hits = sum(rows.values()), sum(right.values())
     by_class = np.sum([part["classes"] for part in parts], axis=0)
     enough = by_class[by_class[:, 0] >= LEAST_ROWS]
-    worth = {
-        kind: sum(right[k] * (linear / k - square / k**2) for k in rows if k) / n
-        for kind, (linear, square) in WORTH.items()
-    }
+    worth = lambda linear, square: sum(right[k] * (linear / k - square / k**2) for k in rows if k) / n
     return {
         "coverage": hits / n,
         "worst_class": _least(enough[:, 1] / enough[:, 0]),
         "worst_size": _least([right[k] / rows[k] for k in rows if k and rows[k] >= LEAST_ROWS]),
-        **worth,
+        **{kind: worth(*numbers) for kind, numbers in WORTH.items()},
         "size": sum(k * rows[k] for k in rows) / n,
         "single": rows[1] / n,
         "empty": rows[0] / n,
@@ -186,7 +180,6 @@ def _least(values) -> float:
 
 
 compared = partial(many_sets.duel, larger=True)
-"""One method against another."""
 
 
 def duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:

@@ -23,7 +23,6 @@ def page(found: Mapping[Any, dict]) -> str:
     frame = everything[~everything["method"].isin(NAMES)]
     two = frame[frame["n_classes"] == 2]
     by_size = {"Two classes": two, "Three classes and more": frame[frame["n_classes"] > 2]}
-    further = [likelihood_section(everything), vote_section(found)]
     return fill(
         TEMPLATE,
         n_sets=frame["set"].nunique(),
@@ -32,7 +31,7 @@ def page(found: Mapping[Any, dict]) -> str:
         medians="\n\n".join(_medians(title, rows) for title, rows in by_size.items() if len(rows)),
         wins=lambda kind: _wins(frame, kind),
         promises=_promises(frame),
-        further="\n\n".join(filter(None, further)),
+        further="\n\n".join(filter(None, [likelihood_section(everything), vote_section(found)])),
         **_slots(frame),
     )
 
@@ -60,11 +59,8 @@ def by_need(frame: pd.DataFrame) -> str:
     middle = frame.groupby("method")[[*COLUMNS]].median()
     columns = ("coverage", "worst_class", "single", *WORTH)
     head = ["need", "sets", *(COLUMNS[key] for key in columns)]
-    body = [
-        [need, f"*{name}*", *(shown(middle.loc[name, key], key) for key in columns)]
-        for need, name in chosen(frame).items()
-    ]
-    return text_table(head, body)
+    row = lambda name: [f"*{name}*", *(shown(middle.loc[name, key], key) for key in columns)]
+    return text_table(head, [[need, *row(name)] for need, name in chosen(frame).items()])
 
 
 def _slots(frame: pd.DataFrame) -> dict[str, Any]:
@@ -74,6 +70,11 @@ def _slots(frame: pd.DataFrame) -> dict[str, Any]:
     sums = frame.groupby("method")[["kept", "n_classes_kept", "n_classes_told"]].sum()
     n_smaller, n_larger, *_ = compared(frame, "conformal, held-out", "conformal, oob", "size")
     two, more = (frame[is_size(frame["n_classes"])] for is_size in SIZES.values())
+    adaptive = ""
+    if len(more):
+        mean, learned = (duel(more, f"adaptive, {name}", "u65, learned", "u65") for name in ("oob", "learned, oob"))
+        coverage = more[more["method"] == "adaptive, oob"]["coverage"].median()
+        adaptive = "\n" + fill(TEMPLATE, "adaptive", coverage=coverage, mean=mean, learned=learned)
     return named | {
         "classes": lambda name: "{n_classes_kept} of {n_classes_told}".format(**sums.loc[named.get(name, name)]),
         "kept": lambda name: sums.loc[name, "kept"],
@@ -81,32 +82,22 @@ def _slots(frame: pd.DataFrame) -> dict[str, Any]:
         "cautious_2_80": duel(two, "cautious, oob, s = 2", "u80, learned", "u80"),
         "n_smaller": n_smaller,
         "n_larger": n_larger,
-        "adaptive": "" if more.empty else "\n" + fill(TEMPLATE, "adaptive", **_adaptive(more)),
+        "adaptive": adaptive,
     }
-
-
-def _adaptive(more: pd.DataFrame) -> dict[str, Any]:
-    """What is said of adaptive sets, which are for three classes and more."""
-    names = {"mean": "adaptive, oob", "learned": "adaptive, learned, oob"}
-    coverage = more[more["method"] == names["mean"]]["coverage"].median()
-    return {"coverage": coverage} | {key: duel(more, name, "u65, learned", "u65") for key, name in names.items()}
 
 
 def _medians(title: str, frame: pd.DataFrame) -> str:
     """The section of the sets of two classes, or of more."""
     middle = frame.groupby("method", sort=False)[[*COLUMNS]].median()
     body = [[name, *(shown(value, key) for key, value in row.items())] for name, row in middle.iterrows()]
-    slots = {"title": title, "n": frame["set"].nunique(), "least": LEAST_ROWS}
-    return fill(TEMPLATE, "medians", **slots, table=text_table(["", *COLUMNS.values()], body))
+    medians = text_table(["", *COLUMNS.values()], body)
+    return fill(TEMPLATE, "medians", title=title, n=frame["set"].nunique(), least=LEAST_ROWS, table=medians)
 
 
 def _wins(frame: pd.DataFrame, kind: str) -> str:
     """The table of wins by one utility."""
-    body = [
-        [name, *(duel(frame, name, other, kind) if name != other else "" for other in AGAINST)]
-        for name in frame["method"].unique()
-    ]
-    return text_table(["", *AGAINST], body)
+    cells = lambda name: (duel(frame, name, other, kind) if name != other else "" for other in AGAINST)
+    return text_table(["", *AGAINST], [[name, *cells(name)] for name in frame["method"].unique()])
 
 
 def _promises(frame: pd.DataFrame) -> str:

@@ -46,22 +46,16 @@ def run_likelihood(cell: FoldCell, data: Rows) -> dict:
     return _measured(fitted, data, train, test) | {"numbers": {name: round(n, 4) for name, n in numbers.items()}}
 
 
-def run_vote(cell: FoldCell, data: Rows) -> dict:
-    """As `run_cell`, of learned votes; beside them the ``"numbers"`` of each and the seconds of its ``"learning"``."""
-    return _learned(vote_methods, cell, data)
-
-
-def run_steps(cell: FoldCell, data: Rows) -> dict:
-    """As `run_vote`, of the steps between a cautious forest and its learned vote with slope."""
-    return _learned(step_methods, cell, data)
-
-
 def _learned(fit: Callable[[np.ndarray, np.ndarray, int], Learned], cell: FoldCell, data: Rows) -> dict:
+    """As `run_cell`; beside the sets the ``"numbers"`` of each vote and the seconds of its ``"learning"``."""
     train, test = fold(data, N_FOLDS, cell.fold)
     found = fit(data.X[train], data.y[train], cell.fold)
     numbers = {name: [round(n, 4) for n in own] for name, own in found.numbers.items()}
     learning = {name: round(seconds, 3) for name, seconds in found.learning.items()}
     return _measured(found.sets, data, train, test) | {"numbers": numbers, "learning": learning}
+
+
+run_vote, run_steps = (partial(_learned, fit) for fit in (vote_methods, step_methods))
 
 
 def _measured(fitted: dict[str, Sets], data: Rows, train: np.ndarray, test: np.ndarray) -> dict:

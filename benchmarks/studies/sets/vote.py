@@ -61,9 +61,8 @@ def vote_methods(X: np.ndarray, y: np.ndarray, seed: int) -> Learned:
             found.learning[named[1]] = found.learning[named[2]] = time.perf_counter() - start
             rules = (ju.GeneralizedVote(s), vote.hardened(), vote)
             numbers = [float(vote.s), float(vote.size_power), float(vote.half_size)]
-            for name, rule in zip(named, rules, strict=True):
-                found.sets[name] = nondominated_sets(forest, rule)
-                found.numbers[name] = [float(s), 0.0, 0.0] if name == named[0] else numbers
+            found.numbers.update(zip(named, ([float(s), 0.0, 0.0], numbers, numbers), strict=True))
+            found.sets.update((name, nondominated_sets(forest, rule)) for name, rule in zip(named, rules, strict=True))
     return found
 
 

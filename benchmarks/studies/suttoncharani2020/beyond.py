@@ -43,6 +43,8 @@ PARTS = {
     "ensembles": (*(name for name, printed in SETS.items() if printed), *SMALLEST),
     "counting": (*SMALLER, *SMALLEST[:4]),
 }
+FOLDS = {"classes": 10, "ensembles": 2, "counting": 10}
+"""The parts, and the folds of each set."""
 CLIP = 1e-6
 
 
@@ -51,10 +53,8 @@ def run_cell(cell: Cell, data: DataSet) -> dict:
     train, test = fold(data, FOLDS[cell.part], cell.fold)
     run = {"classes": _trees, "ensembles": _forests, "counting": counting_classifiers}[cell.part]
     found = run(data, train, test)
-    measured = {
-        model: {way: measures(p, data.y[test]) for way, p in answers.items()} for model, answers in found.items()
-    }
-    return {"found": measured}
+    measured = lambda answers: {way: measures(p, data.y[test]) for way, p in answers.items()}
+    return {"found": {model: measured(answers) for model, answers in found.items()}}
 
 
 def measures(shares: np.ndarray, y: np.ndarray) -> list[float]:
@@ -81,8 +81,6 @@ def _is_sound(record: dict, cell: Cell) -> bool:
 
 # The section of the page of Sutton-Charani 2020 about more classes, ensembles and other counts, made of its cells.
 
-FOLDS = {"classes": 10, "ensembles": 2, "counting": 10}
-"""The parts, and the folds of each set."""
 LEVEL = 0.05
 
 

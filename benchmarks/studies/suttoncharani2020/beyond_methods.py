@@ -63,20 +63,17 @@ def forests(X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> dict[str, np.nd
     """Probabilities of a random forest, by its trees' bags or by all training rows, and corrected."""
     model = RandomForestClassifier(N_TREES, random_state=0).fit(X, y)
     inbag = ju.from_sklearn(model)
-    every = ju.count_leaves(inbag, X, y)
     ones = DirichletPrior(np.ones(inbag.n_classes), np.int32(0))
 
-    def answer(forest: ju.Forest, rule: ju.Combiner) -> np.ndarray:
-        return np.asarray(ju.bind(forest, rule).probability(X_test), float)
+    def answers(forest: ju.Forest, **rules: ju.Combiner) -> dict[str, np.ndarray]:
+        rules["laplace"] = ju.smoothing.SmoothedMean(ones)
+        rules["tree"] = ju.smoothing.SmoothedMean(fit_forest_prior(forest))
+        rules["members"] = ju.smoothing.MemberSmoothing("weighted_mle")
+        return {name: np.asarray(ju.bind(forest, rule).probability(X_test), float) for name, rule in rules.items()}
 
-    found = {"mean": answer(inbag, ju.Mean()), "pooling": answer(inbag, ju.Pooling())}
-    found["laplace"] = answer(inbag, ju.smoothing.SmoothedMean(ones))
-    found["tree"] = answer(inbag, ju.smoothing.SmoothedMean(fit_forest_prior(inbag)))
-    found["members"] = answer(inbag, ju.smoothing.MemberSmoothing("weighted_mle"))
-    found["mean, all rows"] = answer(every, ju.Mean())
-    found["laplace, all rows"] = answer(every, ju.smoothing.SmoothedMean(ones))
-    found["tree, all rows"] = answer(every, ju.smoothing.SmoothedMean(fit_forest_prior(every)))
-    found["members, all rows"] = answer(every, ju.smoothing.MemberSmoothing("weighted_mle"))
+    found = answers(inbag, mean=ju.Mean(), pooling=ju.Pooling())
+    by_all = answers(ju.count_leaves(inbag, X, y), mean=ju.Mean())
+    found |= {f"{name}, all rows": p for name, p in by_all.items()}
     own, new = (np.asarray(ju.leaf_counts(inbag, rows), float) for rows in (X, X_test))
     mask = oob_mask(model, len(y), X=X, y=y)
     for name, together in TOGETHER.items():

@@ -31,24 +31,19 @@ def to_perfect(ends: np.ndarray, p: float) -> np.ndarray:
 def of_smoothing(studied: Records, loss: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of CART's trees ``[cases folds 2]``: the range after correction; the points before it and after smoothing."""
     place = list(LOSSES).index(loss)
-    found: tuple[list, list, list] = ([], [], [])
-    for records in studied.values():
-        for tree in records[0]["trees"]:
-            of_tree = [record["trees"][tree] for record in records]
-            found[0].append([one["intervals"][loss] for one in of_tree])
-            for kept, way in zip(found[1:], ("raw", "eb"), strict=True):
-                kept.append([[one[way][place]] * 2 for one in of_tree])
-    return np.array(found[0]), np.array(found[1]), np.array(found[2])
+    cases = [
+        [record["trees"][tree] for record in records] for records in studied.values() for tree in records[0]["trees"]
+    ]
+    ranges = [[tree["intervals"][loss] for tree in case] for case in cases]
+    points = ([[[tree[way][place]] * 2 for tree in case] for case in cases] for way in ("raw", "eb"))
+    return np.array(ranges), *map(np.array, points)
 
 
 def of_beliefs(opened: Records, loss: str) -> tuple[np.ndarray, np.ndarray]:
     """The ranges ``[cases folds 2]`` of the likelihood's belief and of the paper's, CART's trees."""
-    found: tuple[list, list] = ([], [])
-    for records in opened.values():
-        for tree in records[0]["growths"]["raw"]:
-            for kept, belief in zip(found, ("likelihood", "correction"), strict=True):
-                kept.append([record["growths"]["raw"][tree][belief][loss] for record in records])
-    return np.array(found[0]), np.array(found[1])
+    cart = [[record["growths"]["raw"] for record in records] for records in opened.values()]
+    ranges = lambda belief: [[trees[name][belief][loss] for trees in folds] for folds in cart for name in folds[0]]
+    return np.array(ranges("likelihood")), np.array(ranges("correction"))
 
 
 def wins(one: np.ndarray, other: np.ndarray) -> dict[str, int]:

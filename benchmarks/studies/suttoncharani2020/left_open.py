@@ -10,7 +10,8 @@ A cell is a fold of a set, of the first six ways together (part ``open``) or of 
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
+from operator import getitem
 from pathlib import Path
 
 import numpy as np
@@ -62,15 +63,15 @@ def believed(mass: np.ndarray, place: np.ndarray, y: np.ndarray) -> dict:
     """How good the leaves' beliefs are for instances in these leaves."""
     p = np.asarray(ju.belief.pignistic(mass))[:, 1]
     interval = Interval(mass[place, 2], np.minimum(mass[place, 2] + mass[place, 3], 1.0))
-    truth = np.eye(4)[1 + y]
-    distance = np.asarray(methods.jousselme_distance(mass[place], truth))
-    return {
-        "scores": methods.rounded(methods.measures(p[place], y)),
-        "log_loss": methods.rounded(methods.interval_log_loss(interval, y, clip=methods.CLIP)),
-        "brier": methods.rounded(ju.metrics.interval_brier(interval, y)),
-        "ignorance": methods.rounded([mass[place, 3].mean(), (mass[place, 3] ** 2).mean()]),
-        "distance": methods.rounded([distance.mean(), (distance**2).mean()]),
+    ignorance, distance = mass[place, 3], methods.jousselme_distance(mass[place], np.eye(4)[1 + y])
+    found = {
+        "scores": methods.measures(p[place], y),
+        "log_loss": methods.interval_log_loss(interval, y, clip=methods.CLIP),
+        "brier": ju.metrics.interval_brier(interval, y),
+        "ignorance": [ignorance.mean(), (ignorance**2).mean()],
+        "distance": [distance.mean(), (distance**2).mean()],
     }
+    return {name: methods.rounded(numbers) for name, numbers in found.items()}
 
 
 def _is_sound(record: dict, cell: methods.Cell, growths: Sequence[str]) -> bool:
@@ -87,7 +88,6 @@ PARTS = {
     group: make_part(SETS, _cells, *(partial(f, growths=growths) for f in (_is_sound, run_cell)), load, group)
     for group, growths in GROUPS.items()
 }
-"""The groups, as parts of the study."""
 
 
 def records(out: Path) -> dict[str, list[dict]]:
@@ -108,15 +108,8 @@ SIZES = ("0", "pruned")
 
 def values(finished: Records, growth: str, tree: str, *path) -> np.ndarray:
     """``[sets]`` the mean over the folds of what stands at a path in each tree."""
-
-    def at(found, keys):
-        for key in keys:
-            found = found[key]
-        return found
-
-    return np.array(
-        [np.mean([at(record["growths"][growth][tree], path) for record in records]) for records in finished.values()]
-    )
+    at = lambda record: reduce(getitem, path, record["growths"][growth][tree])
+    return np.array([np.mean([at(record) for record in records]) for records in finished.values()])
 
 
 def gain_of_cuts(

@@ -28,10 +28,7 @@ CLIP = 1e-15
 PRIORS = {"eb": "weighted_mle", "moments": "moments", "marginal": "marginal"}
 ESTIMATES = ("raw", "eb", "laplace", "moments", "marginal")
 INTERVALS = ("log_loss", "brier", "auc", "auc_published")
-
-
 Cell = namedtuple("Cell", "data repeat fold")
-"""One fold."""
 
 
 def columns(data: DataSet) -> np.ndarray:
@@ -69,13 +66,9 @@ def evaluate(tree: PrunedTree, X: np.ndarray, y: np.ndarray) -> dict:
         found[name] = rounded(measures(leaf[name][place], y))
     ends = ju.smoothing.correction_interval(tree.counts, priors["eb"])
     interval = Interval(*(np.asarray(end)[place, 1] for end in ends))
-    found["intervals"] = {
-        "log_loss": rounded(interval_log_loss(interval, y, clip=CLIP)),
-        "brier": rounded(ju.metrics.interval_brier(interval, y)),
-        "auc": rounded(interval_auc(interval, y)),
-        "auc_published": rounded(interval_auc(interval, y, method="published")),
-    }
-    return found
+    areas = interval_auc(interval, y), interval_auc(interval, y, method="published")
+    bounds = (interval_log_loss(interval, y, clip=CLIP), ju.metrics.interval_brier(interval, y), *areas)
+    return found | {"intervals": dict(zip(INTERVALS, map(rounded, bounds), strict=True))}
 
 
 def measures(p: np.ndarray, y: np.ndarray) -> list:
@@ -89,10 +82,10 @@ def rounded(values) -> list[float]:
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:
-    sound = set(record["trees"]) == set(TREES)
-    for found in record["trees"].values():
-        sound = sound and all(len(found[name]) == 3 for name in ESTIMATES) and set(found["intervals"]) == {*INTERVALS}
-    return sound
+    return set(record["trees"]) == set(TREES) and all(
+        set(tree["intervals"]) == {*INTERVALS} and all(len(tree[name]) == 3 for name in ESTIMATES)
+        for tree in record["trees"].values()
+    )
 
 
 _cells = lambda name: [Cell(name, *split) for split in product(range(N_REPEATS), range(N_FOLDS))]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks.pages import fill, save, table
+from benchmarks.pages import digits, fill, save, table
 from jaxunc.compare import ComplexityDisplay
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -82,20 +82,19 @@ def _beside_the_paper(finished, names, measure: str, estimate: str) -> str:
     undone = without_running_mean(printed) if measure == "auc" else None
     lines = []
     for name, records in finished.items():
-        lines.append([_displayed(name), "ours", *_numbers(means(records, estimate, measure))])
+        lines.append([DISPLAYED.get(name, name), "ours", *map(digits, means(records, estimate, measure))])
         if (paper := names[name]) is not None:
             row = PAPER_SETS.index(paper)
-            lines.append(["", "paper", *_numbers(printed[row])])
+            lines.append(["", "paper", *map(digits, printed[row])])
             if undone is not None:
-                lines.append(["", "paper, undone", *_numbers(undone[row])])
+                lines.append(["", "paper, undone", *map(digits, undone[row])])
     return table(["set", "", *TREES], lines)
 
 
 def gains(finished: Records, estimate: str, measure: str) -> np.ndarray:
     """``[sets trees]``: what a way of smoothing gains over relative frequencies."""
-    sign = 1 if measure == "auc" else -1
     apart = [means(records, estimate, measure) - means(records, "raw", measure) for records in finished.values()]
-    return sign * np.array(apart)
+    return np.array(apart) * (1 if measure == "auc" else -1)
 
 
 def outside(finished: Records, measure: str) -> float:
@@ -133,7 +132,7 @@ def _ranges(finished: Records) -> str:
     for name, records in finished.items():
         for metric, title in {**TITLES, "auc_published": "AUC, published"}.items():
             ends = ranges(records, metric)
-            lines.append([_displayed(name), title, *(f"{low:.3f} to {high:.3f}" for low, high in ends)])
+            lines.append([DISPLAYED.get(name, name), title, *(f"{low:.3f} to {high:.3f}" for low, high in ends)])
     return table(["set", "metric", *TREES], lines)
 
 
@@ -144,13 +143,5 @@ def _priors(finished: Records) -> str:
         prior = np.array([[record["trees"][tree]["prior"][:2] for tree in TREES] for record in records])
         weight = np.median(prior.sum(axis=-1), axis=0)
         texts = [f"{n:.1f}, {w:.2g}" if w < 1e6 else f"{n:.1f}, ∞" for n, w in zip(leaves, weight, strict=True)]
-        lines.append([_displayed(name), *texts])
+        lines.append([DISPLAYED.get(name, name), *texts])
     return table(["set", *TREES], lines)
-
-
-def _displayed(name: str) -> str:
-    return DISPLAYED.get(name, name)
-
-
-def _numbers(values) -> list[str]:
-    return [f"{value:.3f}" for value in values]

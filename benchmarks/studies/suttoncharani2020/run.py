@@ -11,7 +11,6 @@ The part ``main`` has a cell (`benchmarks.cells`) for each set, repetition and f
 """
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.cells import Study
@@ -22,8 +21,6 @@ from benchmarks.studies.suttoncharani2020.page import study_page
 TAKES = "19 data sets; the first part nine minutes of one core"
 FLOAT64 = True
 RESULTS = Path(__file__).parent
-
-
 STUDY = Study(str(__doc__), RESULTS, {"main": MAIN, **left_open.PARTS, **beyond.RUN})
 options = STUDY.options
 
@@ -36,19 +33,13 @@ def run(args: Namespace) -> None:
 
 def write_page(out: Path) -> None:
     """The page of the sets that are finished, and its figures."""
-    kept = MAIN.kept(out, whole=True)
-    finished = {name: list(found.values()) for name, found in kept.items()}
-    if any(SETS[name] for name in finished):
-        page = study_page(finished, SETS, out, further_sections(finished, out))
-        (out / "README.md").write_text(page, encoding="utf-8")
-
-
-def further_sections(finished: Mapping[str, Sequence[dict]], out: Path) -> list[str]:
-    """The sections of what the paper left open and of what lies beyond it, of what is finished of them."""
-    found, opened = [], left_open.records(out)
-    if opened:
+    finished = {name: list(found.values()) for name, found in MAIN.kept(out, whole=True).items()}
+    if not any(SETS[name] for name in finished):
+        return
+    further = []
+    if opened := left_open.records(out):
         of_paper = {name: finished[name] for name in opened if name in finished}
-        found += [left_open.section(opened), distances.section(of_paper, opened)]
+        further += [left_open.section(opened), distances.section(of_paper, opened)]
     if records := beyond.kept(out):
-        found.append(beyond.section(records))
-    return found
+        further.append(beyond.section(records))
+    (out / "README.md").write_text(study_page(finished, SETS, out, further), encoding="utf-8")

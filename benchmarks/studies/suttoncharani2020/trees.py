@@ -62,7 +62,9 @@ def _candidates(model: Any, errors: np.ndarray) -> list[float]:
         kept = _kept(model, errors, cp * root)
         if not kept[0]:
             return found
-        cp = _least_link(model, errors, kept) / root
+        # The least (R(t) - R(T_t)) / (|T_t| - 1) of the nodes that are kept.
+        risk, n_leaves = _risks(model, errors, lambda node, *_, kept=kept: kept[node])
+        cp = np.min((errors - risk)[kept] / (n_leaves[kept] - 1), initial=np.inf) / root
         found.append(cp)
 
 
@@ -92,16 +94,9 @@ def _kept(model: Any, errors: np.ndarray, threshold: float) -> np.ndarray:
     return kept
 
 
-def _least_link(model: Any, errors: np.ndarray, kept: np.ndarray) -> float:
-    """The least (R(t) - R(T_t)) / (|T_t| - 1) of the nodes that are kept."""
-    risk, n_leaves = _risks(model, errors, lambda node, *_: kept[node])
-    return np.min((errors - risk)[kept] / (n_leaves[kept] - 1), initial=np.inf)
-
-
 def prune(model: Any, cp: float) -> PrunedTree:
     """The tree that rpart has for this cp."""
-    tree, counts = model.tree_, node_counts(model)
-    errors = node_errors(model)
+    tree, counts, errors = model.tree_, node_counts(model), node_errors(model)
     kept = _kept(model, errors, cp * errors[0])
     leaf_of = np.arange(tree.node_count)
     for node in range(tree.node_count):  # children come after their parents
@@ -189,8 +184,7 @@ class GrownTree(NamedTuple):
 
     def apply(self, X: np.ndarray) -> np.ndarray:
         """``[instances]`` the leaf of each."""
-        tree = self.tree_
-        node, rows = np.zeros(len(X), int), np.arange(len(X))
+        tree, node, rows = self.tree_, np.zeros(len(X), int), np.arange(len(X))
         while (inner := tree.children_left[node] >= 0).any():
             at = node[inner]
             left = X[rows[inner], tree.feature[at]] <= tree.threshold[at]
@@ -204,11 +198,13 @@ def grow_by_gain(X: np.ndarray, y: np.ndarray, growth: str) -> GrownTree:
         return _grown(X, y, evidential_impurity(EVIDENTIAL[growth]))
     if growth == ENTROPY:
         return _grown(X, y, entropy_impurity)
-    if growth != "twice":
-        return _grown(X, y, None if growth == "level" else corrected_impurity(0.0, 0.0))
-    first = _grown(X, y, corrected_impurity(0.0, 0.0)).tree_
-    counts = first.value[:, 0] * first.weighted_n_node_samples[:, None]
-    return _grown(X, y, corrected_impurity(*prior_of(counts[first.children_left < 0])))
+    if growth == "level":
+        return _grown(X, y, None)
+    cart = _grown(X, y, corrected_impurity(0.0, 0.0))
+    if growth == "raw":
+        return cart
+    leaves = node_counts(cart)[cart.tree_.children_left < 0]
+    return _grown(X, y, corrected_impurity(*prior_of(leaves)))
 
 
 def prior_of(counts: np.ndarray) -> tuple[float, float]:
@@ -232,9 +228,7 @@ def evidential_impurity(weight: float) -> Impurity:
     """n U of nodes as beliefs, by λ."""
 
     def impurity(size, ones):
-        discord = 0.0
-        for count in (ones, size - ones):
-            discord = discord - count / (size + 1) * np.log2((count + 0.5) / (size + 1))
+        discord = -sum(count / (size + 1) * np.log2((count + 0.5) / (size + 1)) for count in (ones, size - ones))
         return size * ((1 - weight) / (size + 1) + weight * discord)
 
     return impurity
@@ -242,10 +236,7 @@ def evidential_impurity(weight: float) -> Impurity:
 
 def entropy_impurity(size: Any, ones: Any) -> Any:
     """n H of frequencies, in bits."""
-    entropy = 0.0
-    for count in (ones, size - ones):
-        entropy = entropy - count * np.log2(np.maximum(count, 1) / size)
-    return entropy
+    return -sum(count * np.log2(np.maximum(count, 1) / size) for count in (ones, size - ones))
 
 
 def best_cut(X: np.ndarray, y: np.ndarray, impurity: Impurity) -> tuple[int, float] | None:

@@ -98,13 +98,12 @@ def duel(frame: pd.DataFrame, first: str, second: str, measure: str = "mae", *, 
 
 def _groups(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The problems, by kind and size."""
-    kinds = (("Logistic problems", True), ("Problems of `benchmarks.problems`", False))
-    cut: dict[str, pd.DataFrame] = {
-        f"{title}, n = {size}": frame.loc[(frame["logistic"] == kind) & (frame["size"] == size)]
-        for title, kind in kinds
-        for size in sorted(frame["size"].unique())
+    titles = {True: "Logistic problems", False: "Problems of `benchmarks.problems`"}
+    return {
+        f"{title}, n = {size}": rows
+        for kind, title in titles.items()
+        for size, rows in frame[frame["logistic"] == kind].groupby("size")
     }
-    return {title: rows for title, rows in cut.items() if len(rows)}
 
 
 def _of_methods(rows: pd.DataFrame) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import sys
 import warnings
 from argparse import ArgumentParser, Namespace
 from collections import namedtuple
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -37,21 +38,16 @@ PICTURE = "picture.json"
 PICTURED = ("4-independent-equal-50-75", 200, 0)
 N_PICTURED = 150
 """Number of instances in each half of the picture."""
-
-
 Cell = namedtuple("Cell", "data size repetition")
-"""One repetition of a problem."""
 
 
 def run_cell(cell: Cell) -> dict:
     """{"methods": {method: measures}, "entropy", "true_auc", "chosen": leaf size, "rows": [train, classes]}."""
     train, test = drawn(cell)
     found, chosen = estimates(train, test, cell.repetition)
+    rounded = lambda own: {measure: round(value, 5) for measure, value in own.items()}
     return {
-        "methods": {
-            name: {measure: round(value, 5) for measure, value in judged(*both, train, test).items()}
-            for name, both in found.items()
-        },
+        "methods": {name: rounded(judged(*both, train, test)) for name, both in found.items()},
         "entropy": round(methods.expected_log_loss(test.truth, test.truth), 5),
         "true_auc": round(methods.expected_auc(test.truth, test.truth), 5),
         "chosen": chosen,
@@ -89,7 +85,9 @@ def estimates(train: Drawn, test: Drawn, seed: int) -> tuple[dict[str, tuple[np.
     model = grown[1]
     own = ju.from_sklearn(model)
     out_of_bag = ju.count_leaves(own, X, y, tree_mask=ju.counting.oob_mask(model, len(y), X=X, y=y))
-    found |= _answers(own, _rules(own), asked)
+    names = ("laplace", "m-estimate", "pooling", *(["plausibility"] if own.n_classes == 2 else []))
+    by_name = partial(ju.combiners.combiner_by_name, prior=own.prior, n_samples=own.n_samples)
+    found |= _answers(own, {name: by_name(name) for name in names}, asked)
     some = {"mean, out-of-bag counts": ju.Mean(), "pooling, out-of-bag counts": ju.Pooling()}
     found |= _answers(out_of_bag, some, asked)
     ones = np.ones(own.n_classes)
@@ -108,12 +106,6 @@ def _out_of_bag_loss(forest: RandomForestClassifier, y: np.ndarray) -> float:
     seen = np.isfinite(shares[:, 0])
     # One of about 37 trees that have not seen a row: a smaller share could not have been told from 0.
     return float(-np.mean(np.log(np.clip(shares[seen, y[seen]], 1 / N_TREES, 1))))
-
-
-def _rules(forest: ju.Forest) -> dict[str, ju.Combiner]:
-    names = ("laplace", "m-estimate", "pooling", *(["plausibility"] if forest.n_classes == 2 else []))
-    prior, size = forest.prior, forest.n_samples
-    return {name: ju.combiners.combiner_by_name(name, prior=prior, n_samples=size) for name in names}
 
 
 def _answers(forest: ju.Forest, rules: dict[str, ju.Combiner], X: np.ndarray) -> dict[str, np.ndarray]:
@@ -170,9 +162,8 @@ def options() -> ArgumentParser:
 def run(args: Namespace) -> None:
     """Run what is missing."""
     warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
-    run_in_turns(
-        [PARTS[str(size)].journal(args.out, name) for size in args.sizes for name in args.sets], args.repetitions
-    )
+    journals = [PARTS[str(size)].journal(args.out, name) for size in args.sizes for name in args.sets]
+    run_in_turns(journals, args.repetitions)
     picture = args.out / PICTURE
     if not picture.exists():
         picture.write_text(json.dumps(picture_points(), separators=(",", ":")) + "\n", encoding="utf-8")

@@ -14,7 +14,6 @@ PROMISES = {"1 %": (0.01, ".99"), ".1 %": (0.001, ".999")}
 """What is promised, and the confidence that stands beside it."""
 CONFIDENCES = (0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995)
 """Of two classes: what "bound" and "finite" are asked for besides, to be compared where as many answers differ."""
-
 OTHERS = ("certain", *(f"optimal {promise}{of}" for of in (", uniform", ", endless") for promise in PROMISES))
 MORE_CLASSES = ("bound .99", "bound .999", "fitted .99", "fitted .999", "certain")
 
@@ -27,7 +26,7 @@ class Measure(NamedTuple):
     error: float
 
     def keeps(self, share: float) -> bool:
-        """Return whether the share is kept, within two standard errors."""
+        """Whether the share is kept, within two standard errors."""
         return self.differs <= share + 2 * self.error
 
     def __str__(self) -> str:
@@ -51,16 +50,16 @@ def study_page(found: Mapping[str, Sequence[Mapping]], worst_case: Mapping | Non
     """Return the page, of {set: the records of its repetitions}, and of what `worst_case` keeps."""
     all_of = {name: measures(cells) for name, cells in found.items()}
     two = {name: of for name, of in all_of.items() if "optimal 1 %" in of}
-    more, cells_of_two = (
-        {name: of for name, of in all_of.items() if name not in two},
-        {name: found[name] for name in two},
-    )
+    more = {name: of for name, of in all_of.items() if name not in two}
+    cells_of_two = {name: found[name] for name in two}
     further = [_worst_case(worst_case)] if worst_case else []
     further += [fill(TEMPLATE, "more classes", table=_table(more, MORE_CLASSES))] if more else []
     optimal = {promise: {name: of[f"optimal {promise}"] for name, of in two.items()} for promise in PROMISES}
-    at_equal = lambda promise, kind: [
-        at_equal_disagreement(cells, f"optimal {promise}", kind) for cells in cells_of_two.values()
-    ]
+
+    def at_equal(promise: str, kind: str) -> float:
+        shares = [at_equal_disagreement(cells, f"optimal {promise}", kind) for cells in cells_of_two.values()]
+        return median([share for share in shares if share is not None] or [float("nan")])
+
     return fill(
         TEMPLATE,
         n_sets=len(found),
@@ -69,7 +68,7 @@ def study_page(found: Mapping[str, Sequence[Mapping]], worst_case: Mapping | Non
         share=lambda promise, kind, which: _share(two, promise, kind)[which],
         below=lambda promise: sum(of.differs <= PROMISES[promise][0] for of in optimal[promise].values()),
         kept=lambda promise: _kept(optimal[promise], PROMISES[promise][0]),
-        at_equal=lambda *of: median([share for share in at_equal(*of) if share is not None] or [float("nan")]),
+        at_equal=at_equal,
         promised=lambda promise: _promise(two, promise),
         equal=_equal(cells_of_two),
         others=_table(two, OTHERS),
@@ -111,25 +110,21 @@ def _equal(found: Mapping[str, Sequence[Mapping]]) -> str:
         name: [at_equal_disagreement(cells, f"optimal {promise}", kind) for promise, kind in kinds]
         for name, cells in found.items()
     }
-    rows = [[name, *("–" if of is None else f"{of:.2f}" for of in shares[name])] for name in found]
+    rows = [[name, *("–" if of is None else f"{of:.2f}" for of in own)] for name, own in shares.items()]
     known = [[of for of in column if of is not None] for column in zip(*shares.values(), strict=True)]
     rows.append(["*median*", *(f"{median(column):.2f}" if column else "–" for column in known)])
-    head = ["set", *(f"{promise}: of {kind}" for promise, kind in kinds)]
-    return table(head, rows)
+    return table(["set", *(f"{promise}: of {kind}" for promise, kind in kinds)], rows)
 
 
 def _promise(two: Measures, promise: str) -> str:
     share, confidence = PROMISES[promise]
     rules = [*(f"{kind} {confidence}" for kind in ("bound", "fitted", "finite")), f"optimal {promise}"]
-    rows = [
-        [
-            *(name, *(str(of[rule]) for rule in rules), f"{of[rules[-1]].trees / of[rules[0]].trees:.2f}"),
-            "yes" if of[rules[-1]].differs <= share else "within error" if of[rules[-1]].keeps(share) else "**no**",
-        ]
-        for name, of in two.items()
-    ]
-    head = ["set", *rules, "optimal / bound", "kept"]
-    return table(head, rows)
+    rows = []
+    for name, of in two.items():
+        bound, optimal = of[rules[0]], of[rules[-1]]
+        kept = "yes" if optimal.differs <= share else "within error" if optimal.keeps(share) else "**no**"
+        rows.append([name, *(str(of[rule]) for rule in rules), f"{optimal.trees / bound.trees:.2f}", kept])
+    return table(["set", *rules, "optimal / bound", "kept"], rows)
 
 
 def _worst_case(found: Mapping) -> str:

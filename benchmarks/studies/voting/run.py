@@ -30,7 +30,6 @@ from jaxunc import voting
 
 TREES, ORDERS, MOST = 500, 20, 3000
 """Trees of a forest, orders in which each instance polls them, and the largest number of instances of a part."""
-
 FURTHER = ("banknote", "credit-g", "electricity", "ionosphere", "sonar")
 """Sets of two classes beside the fifteen problems."""
 SETS = (*PROBLEMS, *FURTHER)
@@ -38,7 +37,6 @@ WORST_CASE = "worst-case.json"
 TAKES = "15 data sets and five problems that are drawn; forests of 500 trees"
 FLOAT64 = True
 RESULTS = Path(__file__).parent
-
 RULES: dict[str, dict[str, Any]] = {
     "bound .99": {"confidence": 0.99},
     "bound .999": {"confidence": 0.999},
@@ -114,7 +112,7 @@ def sums(values: np.ndarray) -> list[float]:
 
 
 def is_sound(record: dict, cell: Cell) -> bool:
-    """Return whether a record is whole."""
+    """Whether a record is whole."""
     return record["n"] > 0 and {"bound .99", "certain"} <= set(record["rules"]) <= set(RULES) and "curves" in record
 
 
@@ -129,8 +127,7 @@ STUDY = Study(str(__doc__), RESULTS, {"votes": VOTES})
 
 def write_page(out: Path) -> None:
     """Write the page of what is finished."""
-    found = {name: list(of.values()) for name in SETS if (of := journal(out, name).found)}
-    if found:
+    if found := {name: list(of.values()) for name in SETS if (of := journal(out, name).found)}:
         kept = out / WORST_CASE
         worst_case = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else None
         (out / "README.md").write_text(study_page(found, worst_case), encoding="utf-8")

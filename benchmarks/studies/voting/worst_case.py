@@ -30,7 +30,7 @@ def program(n_trees: int, alpha: tuple[float, float]):
     number = {state: i for i, state in enumerate(states)}
     n_states = len(states)
     log = gammaln(np.arange(n_trees + 2) + 1.0)
-    cost, row, column, value = np.zeros(2 * n_states), [], [], []
+    cost, entries = np.zeros(2 * n_states), []
     wrong = np.zeros((n_trees + 1, 2 * n_states))
     for i, (n, k) in enumerate(states):
         # Of orders with K votes for class 1 the share that begins with k among n.
@@ -45,17 +45,15 @@ def program(n_trees: int, alpha: tuple[float, float]):
         cost[n_states + i] = share @ weights
         wrong[:, i] = share * (final * 2 <= n_trees if 2 * k > n else final * 2 > n_trees)
         # r(n, k) C(n, k) = those that went on in (n - 1, k) and in (n - 1, k - 1): of shares k / n and (n - k) / n.
-        row += [i, i]
-        column += [i, n_states + i]
-        value += [1.0, 1.0]
+        entries += [(1.0, i, i), (1.0, i, n_states + i)]
         for before, part in (((n - 1, k), n - k), ((n - 1, k - 1), k)):
-            if n and before in number:
-                row.append(i), column.append(n_states + number[before]), value.append(-part / n)
+            if before in number:
+                entries.append((-part / n, i, n_states + number[before]))
+    value, row, column = zip(*entries, strict=True)
     flow = coo_matrix((value, (row, column)), shape=(n_states, 2 * n_states))
     start = np.zeros(n_states)
     start[0] = 1
-    ties = [2 * k == n for n, k in states]
-    bounds = [(0, 0 if tie else None) for tie in ties] + [(0, None)] * n_states
+    bounds = [(0, 0 if 2 * k == n else None) for n, k in states] + [(0, None)] * n_states
     return cost, flow, start, wrong, weights, bounds
 
 
@@ -82,12 +80,8 @@ def solved(n_trees: int, alpha: tuple[float, float], promise: float) -> dict:
     clock = time.perf_counter()
     table = optimal_votes(n_trees, promise, population="finite", prior=np.array(alpha[::-1]))
     seconds = round(time.perf_counter() - clock, 3)
-    found["table"] = {
-        "trees": round(table.n_trees_used, 4),
-        "mean": float(f"{table.disagreement:.4g}"),
-        "seconds": seconds,
-    }
-    return found
+    mean = float(f"{table.disagreement:.4g}")
+    return found | {"table": {"trees": round(table.n_trees_used, 4), "mean": mean, "seconds": seconds}}
 
 
 def worst_cases(n_trees: int) -> dict:

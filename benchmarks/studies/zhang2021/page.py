@@ -1,6 +1,6 @@
 """Tables and figures of the study of cautious forests, and what they say of the slides' claims."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +82,8 @@ def study_page(finished: Mapping[str, Mapping], out: Path) -> str:
         sections.append(fill(TEMPLATE, "binary", n=len(two), means=means, beside=_beside(two), best=_best(two)))
     if more:
         draw_sizes(more, out / "figure-3.png")
-        strengths, means_of_more = ", ".join(f"{s:g}" for s in STRENGTHS), lambda name: _means(more, name)
-        sections.append(fill(TEMPLATE, "more classes", strengths=strengths, means=means_of_more, best=_best(more)))
+        strengths, means = ", ".join(f"{s:g}" for s in STRENGTHS), lambda name: _means(more, name)
+        sections.append(fill(TEMPLATE, "more classes", strengths=strengths, means=means, best=_best(more)))
     n_repeats = len({cell.repeat for found in finished.values() for cell in found})
     return fill(TEMPLATE, n_repeats=n_repeats, sections="\n\n".join(sections))
 
@@ -96,7 +96,8 @@ def _means(finished, name: str) -> str:
         mean = values(finished, setting, "mean", name).mean()
         lines.append([label, "mean", f"{mean:.3f}", *[""] * len(STRENGTHS)])
         for rule in RULES:
-            lines.append(["", rule, "", *_numbers(values(finished, setting, rule, name).mean(axis=0))])
+            means = values(finished, setting, rule, name).mean(axis=0)
+            lines.append(["", rule, "", *(f"{mean:.3f}" if np.isfinite(mean) else "–" for mean in means)])
     return table(["least leaf, counts", "", "s: none", *(f"{s:g}" for s in STRENGTHS)], lines)
 
 
@@ -167,7 +168,6 @@ def draw_sizes(finished, path: Path) -> None:
 
 
 def _grid(n: int, n_columns: int):
-    """A figure with axes in rows."""
     n_rows = -(-n // n_columns)
     figure = Figure(figsize=(3.3 * n_columns, 2.7 * n_rows), layout="constrained")
     return figure, [figure.add_subplot(n_rows, n_columns, i + 1) for i in range(n)]
@@ -178,7 +178,3 @@ def _finish(figure, axes: Sequence, path: Path) -> None:
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
     save(figure, path, dpi=80)
-
-
-def _numbers(row: Iterable[float]) -> list[str]:
-    return [f"{value:.3f}" if np.isfinite(value) else "–" for value in row]

@@ -34,10 +34,7 @@ N_REPEATS, N_FOLDS, N_TREES = 3, 10, 100
 TAKES = "14 data sets; nine minutes of one core"
 FLOAT64 = True
 RESULTS = Path(__file__).parent
-
-
 Cell = namedtuple("Cell", "data leaf_size repeat")
-"""One cross-validation."""
 
 
 def run_cell(cell: Cell, data: DataSet) -> dict:
@@ -49,9 +46,9 @@ def run_cell(cell: Cell, data: DataSet) -> dict:
         found[counts] = {"mean": np.zeros(2 * n_classes, int)}
         found[counts] |= {rule: np.zeros((len(STRENGTHS), 2 * n_classes), int) for rule in RULES}
     for fold, (train, test) in enumerate(folds.split(X, data.y)):
-        model = RandomForestClassifier(
-            N_TREES, min_samples_leaf=cell.leaf_size, random_state=N_FOLDS * cell.repeat + fold
-        ).fit(X[train], data.y[train])
+        seed = N_FOLDS * cell.repeat + fold
+        model = RandomForestClassifier(N_TREES, min_samples_leaf=cell.leaf_size, random_state=seed)
+        model.fit(X[train], data.y[train])
         forest = ju.from_sklearn(model)
         outside = ju.count_leaves(forest, X[train], data.y[train], tree_mask=ju.counting.oob_mask(model, len(train)))
         for counts, counted in zip(COUNTS, (forest, outside), strict=True):
@@ -67,8 +64,8 @@ def predicted_sets(forest: Forest, s: float, X: np.ndarray) -> dict[str, np.ndar
     """The sets ``[instances classes]`` of every rule."""
     votes = {mass: ju.GeneralizedVote(s, mass) for mass in RULES[:-1]}
     answers = ju.bind(forest, ju.combiners.Together(**votes, averaged=ju.AveragedIntervals(s)))(X)
-    sets = {mass: nondominated(answers[mass]) for mass in votes}
-    return {name: np.asarray(of) for name, of in {**sets, "averaged": interval_dominance(answers["averaged"])}.items()}
+    sets = {mass: np.asarray(nondominated(answers[mass])) for mass in votes}
+    return sets | {"averaged": np.asarray(interval_dominance(answers["averaged"]))}
 
 
 def tally(sets: np.ndarray, y: np.ndarray) -> np.ndarray:
