@@ -150,7 +150,7 @@ class DempsterRule(BeliefRule):
         Busch et al. call Dempster).
     eps
         Smallest ignorance of a leaf: m_i(Ω) ≥ eps. With eps = 0 the rule is exact, and the more certain of two opposed
-        leaves wins. (The paper's code clips at every step of a recursion, so that the order of the trees matters.)
+        leaves wins. The paper's code clips at every step of a recursion, so that the order of the trees matters.
     prior
         Prior probability of class 1, or those of class 0 and class 1, from which support is counted
         (`scorers.plausibility`). Default: 1/2, as in the paper. Other priors are an addition, for imbalanced classes.
