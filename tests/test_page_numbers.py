@@ -46,19 +46,19 @@ def test_times_by_rows():
         assert [bool(cell) for cell in cells] == [one is not None for one in own]
         told = [1 / one["ratio_to_jaxunc"]["median"] for one in own if one is not None]
         assert rounded([cell for cell in cells if cell], told), name
-    again = results("rows-shallow-cpu")["sections"]["batch-sizes"]
-    told = {
-        (name, numbers([size])[0]): cell
-        for name, *cells in SPEED.table("forest, 30 columns")
-        for size, cell in zip(("1", "16", "256", "4096", "65 536", "100 000"), cells, strict=True)
-    }
-    shares = {
-        (f"{one['trees']} trees, {one['shape']}", one["rows"]): 1 / one["ratio_to_jaxunc"]["median"]
-        for one in again
-        if one["engine"] == "oneDAL"
-    }
-    assert told.keys() == shares.keys()
-    assert rounded(told.values(), [shares[key] for key in told])
+    for file, header in (("rows-shallow-cpu", "forest, 30 columns"), ("rows-shallow-epyc", "forest, on the EPYC")):
+        told = {
+            (name, numbers([size])[0]): cell
+            for name, *cells in SPEED.table(header)
+            for size, cell in zip(("1", "16", "256", "4096", "65 536", "100 000"), cells, strict=True)
+        }
+        shares = {
+            (f"{one['trees']} trees, {one['shape']}", one["rows"]): 1 / one["ratio_to_jaxunc"]["median"]
+            for one in results(file)["sections"]["batch-sizes"]
+            if one["engine"] == "oneDAL"
+        }
+        assert told.keys() == shares.keys()
+        assert rounded(told.values(), [shares[key] for key in told])
     beyond = [
         one["answers"]["max_abs_difference"]
         for work in results("speed-cpu")["workloads"][1::2]

@@ -41,6 +41,9 @@ GAP = 16
 """Number of unused entries between two rows of keys. Rows at a distance of a multiple of 4096 bytes compete for the
 same lines of a cache, which holds eight such rows. Tests at the top would take twice as long."""
 
+TILE = 256
+"""Number of instances whose keys are transposed at a time: their rows stay in the cache while columns are read."""
+
 GAP_OF_CODES = 64
 """Number of unused entries between two rows of codes, for the reason of `GAP`. They fill a cache line even where codes
 are bytes (`jaxunc.additive`)."""
@@ -93,11 +96,18 @@ def by_column(
 
     ``keys`` are those of `column_keys`, made with the same ``missing``. Rows for the words of ``sets`` follow, if any.
     """
-    # The keys are transposed, then written into a buffer: a pad, or what the compiler makes one, took twice as long.
-    n_rows = keys.shape[1] + (0 if sets is None else len(sets.row))
-    blank_rows = lax.optimization_barrier(jnp.zeros((n_rows, len(keys) + GAP), keys.dtype))
-    rows = lax.dynamic_update_slice(blank_rows, lax.optimization_barrier(keys.T), (0, 0))
-    return rows if sets is None else _fill_in_words(rows, keys.shape[1], len(keys), sets, missing=missing)
+    block, n_columns = keys.shape
+    n_rows = n_columns + (0 if sets is None else len(sets.row))
+
+    def write(rows, start, _):
+        """Return ``rows`` with the keys of a tile of instances, from ``start`` on, written."""
+        tile = lax.dynamic_slice_in_dim(keys, start, min(TILE, block))
+        # Keys are transposed, then written: a pad, or what the compiler makes one, took twice as long.
+        return lax.dynamic_update_slice(rows, lax.optimization_barrier(tile.T), (0, start))
+
+    blank_rows = lax.optimization_barrier(varying_as(keys, jnp.zeros((n_rows, block + GAP), keys.dtype)))
+    rows = over_blocks(write, blank_rows, block, TILE)
+    return rows if sets is None else _fill_in_words(rows, n_columns, block, sets, missing=missing)
 
 
 def keys_and_words(
