@@ -317,19 +317,30 @@ def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions:
     return X.assign(**typed_columns) if typed_columns else X
 
 
-def restore_none(X: Any, names: Sequence[str], steps: Steps) -> Any:
-    """Return rows X with None for missing values where the ``steps`` of a pipeline know missing values as None alone.
+def restore_missing(X: Any, names: Sequence[str], steps: Steps) -> Any:
+    """Return rows X with missing values as the ``steps`` of a pipeline know them, as None or as NaN.
 
-    Frames of pandas that are made of one row, of Arrow's tables or of files have NaN there, which encoders take for
-    another category. ``names`` are those of all raw columns of the fit.
+    Frames of pandas that are made of one row, of Arrow's tables or of files have NaN for words, and frames of Polars
+    have None; encoders take the other one for another category. ``names`` are those of all raw columns of the fit.
     """
-    if not hasattr(X, "iloc"):
-        return X
-    columns = {}
+    marks = {}
     for name, categories in known_categories(steps, names).items():
         missing_values = [value for value in categories if is_missing(value)]
-        if missing_values == [None] and name in X.columns and not (is_present := X[name].notna()).all():
-            columns[name] = X[name].astype(object).where(is_present, None)
+        # An imputer knows one value alone: one of NaN leaves None as it is, in the fit, too.
+        if missing_values == [None] or (len(missing_values) == 1 < len(categories)):
+            marks[name] = missing_values[0]
+    if not hasattr(X, "iloc"):
+        if (frame := _frame_of(X)) is None:
+            return X
+        with_mark = [frame[name] for name in frame.columns if marks.get(name) is not None]
+        if not any(column.null_count() for column in with_mark if not column.dtype.is_numeric()):
+            return X
+        X = frame.to_pandas()
+    columns = {}
+    for name, mark in marks.items():
+        may_differ = name in X.columns and (mark is None or X[name].dtype == object)
+        if may_differ and not (is_present := X[name].notna()).all():
+            columns[name] = X[name].astype(object).where(is_present, mark)
     return X.assign(**columns) if columns else X
 
 

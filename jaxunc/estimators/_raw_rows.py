@@ -14,7 +14,7 @@ from jaxunc.interop import Opened, Steps, known_to_sklearn, library_of, n_rows, 
 from jaxunc.tables import Columns, as_csr, is_sparse, plain_rows, plain_table
 
 from ._checked_data import WORDS, check_labels, check_weights, validate_numbers
-from ._pipelines import column_types, columns_read, fit_transformers, reads_categories, restore_none, restore_types
+from ._pipelines import column_types, columns_read, fit_transformers, reads_categories, restore_missing, restore_types
 
 
 class ReadsRows:
@@ -167,7 +167,7 @@ class ReadsRows:
         if names is None or self._raw_types is None:
             return X
         typed = restore_types(X, names.tolist(), self._raw_types, self._columns_read)
-        return restore_none(typed, names.tolist(), self._steps)
+        return restore_missing(typed, names.tolist(), self._steps)
 
     def _transform_to_numbers(self, X: Any) -> Any:
         """Return the output of the pipeline's steps for raw rows X as numbers; raise a ValueError for words."""

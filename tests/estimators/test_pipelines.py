@@ -240,6 +240,24 @@ def test_series_in_a_dictionary_are_columns_by_position():
     np.testing.assert_array_equal(model.predict_proba(columns), expected)
 
 
+@pytest.mark.parametrize("encoder", [OneHotEncoder(handle_unknown="ignore"), OrdinalEncoder()])
+def test_missing_words_are_those_that_encoders_know(encoder):
+    """They are NaN in some frames and None in others, which encoders take for different categories."""
+    words = ["cook", "nurse", None] * 40
+    frames = [
+        pytest.importorskip("polars").DataFrame({"word": words}),
+        pd.DataFrame({"word": words}, dtype=object),
+        pd.DataFrame({"word": words}, dtype=object).fillna(np.nan),
+    ]
+    for frame in frames:
+        columns = ColumnTransformer([("words", encoder, ["word"])])
+        forest = ensemble.RandomForestClassifier(5, min_samples_leaf=3, random_state=0)
+        model = CombinedForestClassifier(make_pipeline(columns, forest), combiner="mean")
+        model.fit(frame, [word is None for word in words])
+        for other in frames:
+            np.testing.assert_array_equal(model.predict_proba(other), model.predict_proba(frame))
+
+
 @pytest.mark.exhaustive
 def test_a_pipeline_whose_rows_are_counted_elsewhere():
     own = pipeline().fit(RAW[:160], Y[:160])
